@@ -74,7 +74,7 @@ lint: $(call ready,dev)
 # is in no other group, with the examples in docstrings.
 ON_GPU := models_on_gpu large_tables_on_gpu several_gpus
 WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
-FRONT := tests/front tests/conformance
+FRONT := tests/front tests/command tests/conformance
 KERNELS := tests/kernels tests/gpu
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
 PROGRAMS := tests/benchmarks tests/plotting

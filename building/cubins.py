@@ -100,7 +100,7 @@ def is_current(folder: Path = ahead.FOLDER) -> bool:
     try:
         files = _files(folder, FILES)
         archives = [ahead.read(path, architectures[0]) for path, architectures in files]
-    except ahead.DamagedError:  # or not there
+    except ahead.DamagedKernelsError:  # or not there
         return False
     return all(
         {key: kernel.stamp for key, kernel in archive.kernels.items()} == expected

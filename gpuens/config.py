@@ -100,7 +100,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def kernel_cache() -> Path:
-    """The folder in which Numba keeps compiled CPU kernels between processes.
+    """Return the folder in which Numba keeps compiled CPU kernels between processes.
 
     ``NUMBA_CACHE_DIR`` moves it.
     """

@@ -33,7 +33,7 @@ from .forests.quantile import QuantileForestRegressor
 from .inputs.arrays import to_input_library
 from .inputs.targets import read_sample_weight, read_target
 from .members.fitting import input_tags
-from .members.rows import Rows, fit_one, home_of, readable
+from .members.rows import MemberRows, fit_one, home_of, readable
 from .members.samples import left_out
 
 METHODS = ("split", "cv+", "bag", "quantile")
@@ -165,7 +165,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}.")
         home = home_of(self.device, X, y=y, sample_weight=sample_weight)
         with kept_on_failure(self), home.active():
-            rows = Rows(readable(X), home)
+            rows = MemberRows(readable(X), home)
             if rows.n < 2:
                 raise ValueError("X has 1 sample (n_samples=1): errors are measured on others.")
             target = to_numpy(read_target(y, rows.n, home, estimator=self))
@@ -221,7 +221,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         rank = self._rank(coverage)
         home = home_of(self.device, X)
         with home.active():
-            rows = Rows(readable(X), home)
+            rows = MemberRows(readable(X), home)
             if self.method == "split":
                 centre = self._ask(self.estimator_, rows)
                 width = self.scores_[0][rank - 1]
@@ -279,7 +279,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     def _random_state(self) -> np.random.RandomState:
         return check_random_state(seed_of(self.random_state))
 
-    def _fit_split(self, rows: Rows, target: np.ndarray) -> None:
+    def _fit_split(self, rows: MemberRows, target: np.ndarray) -> None:
         seed = self._random_state().randint(2**31 - 1)
         train, held_out = holdout_rows(
             rows.n, self.calibration_size, None, seed, "calibration_size"
@@ -293,7 +293,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             low, _, high = predicted.T
             self.scores_ = [np.sort(np.maximum(low - truth, truth - high))]
 
-    def _fit_folds(self, rows: Rows, target: np.ndarray) -> None:
+    def _fit_folds(self, rows: MemberRows, target: np.ndarray) -> None:
         regressor = self._regressor()
         self.scores_, self.fold_estimators_ = [], []
         for train, held_out in self._folds(rows.n):
@@ -317,7 +317,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             )
         return folds
 
-    def _fit_bag(self, rows: Rows, target: np.ndarray) -> None:
+    def _fit_bag(self, rows: MemberRows, target: np.ndarray) -> None:
         model = self._fit_part(self._regressor(), rows, target, np.arange(rows.n))
         outside = np.zeros((rows.n, len(model.estimators_)), np.uint8)
         for member, plan in enumerate(model._plans):
@@ -334,7 +334,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         order = np.argsort(errors, kind="stable")
         self.scores_, self._outside = [errors[order]], outside[order]
 
-    def _of_members(self, rows: Rows) -> np.ndarray:
+    def _of_members(self, rows: MemberRows) -> np.ndarray:
         """Return the predictions of the members of a bag: float64, shape (n_members, n_rows)."""
         model, X = self.estimator_, rows.table(self.estimator_)
         if not isinstance(model, Bagging):
@@ -362,7 +362,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             high[rows] = np.partition(centres + errors, rank - 1, axis=0)[rank - 1]
         return low, high
 
-    def _fit_part(self, model: Any, rows: Rows, target: np.ndarray, part: np.ndarray) -> Any:
+    def _fit_part(self, model: Any, rows: MemberRows, target: np.ndarray, part: np.ndarray) -> Any:
         """Fit a regressor on some rows."""
         given = {}
         if self._weight is not None:
@@ -372,7 +372,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         values = rows.vector(model, rows.home.asarray(target[part]))
         return fit_one("estimator", model, table, values, given)
 
-    def _ask(self, model: Any, rows: Rows) -> np.ndarray:
+    def _ask(self, model: Any, rows: MemberRows) -> np.ndarray:
         """Return predictions on the host."""
         X = rows.table(model)
         if isinstance(model, QuantileForestRegressor) and self.method == "quantile":

@@ -107,7 +107,7 @@ def _fits_side_by_side(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -
 
 
 def _takes_threads(model: Any) -> bool:
-    """Whether a model is one of this package's, which use several threads."""
+    """Return whether a model is one of this package's, which use several threads."""
     own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
     return own and "n_jobs" in model.get_params(deep=False)
 

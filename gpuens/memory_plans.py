@@ -124,6 +124,25 @@ def memory_plan(
             n_own=n_all and shape[0],
             cell_bytes=of_cell,
         )
+    return _plan_of_boosting(
+        estimator, X, sample_weight, shape, itemsize, n_outputs, n_workers, n_all, is_there, device
+    )
+
+
+def _plan_of_boosting(
+    estimator: BoostingEstimator,
+    X: Any,
+    sample_weight: Any,
+    shape: tuple[int, int],
+    itemsize: int,
+    n_outputs: int,
+    n_workers: int | None,
+    n_all: int | None,
+    is_there: bool,
+    device: Device,
+) -> MemoryPlan:
+    """Plan a training on ``shape`` rows and features, a worker's part of ``n_all`` rows."""
+    is_of_classes = is_classifier(estimator)
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     loss = estimator._read_loss()
     n_trees *= loss.n_outputs  # quantiles, or parameters of a distribution

@@ -3,7 +3,7 @@
 scikit-learn's base class imports ``scipy.stats`` for a function that only its imputation calls, and
 what that imports in turn takes as long as everything else. While modules of gpuens are the first to
 import scikit-learn, an object in the place of ``scipy.stats`` says that it is there. Then the place
-is free again: whoever asks for ``scipy.stats``, scikit-learn too, imports it as always.
+is free again: code that uses ``scipy.stats``, scikit-learn too, imports it as always.
 """
 
 from __future__ import annotations

@@ -117,6 +117,23 @@ LEAVES = {"narrow": array(u16), "wide": array(i32)}
 
 def entries() -> Iterator[Entry]:
     """Yield all specialisations that the launchers use on contiguous arrays, and some others."""
+    yield from binning()
+    for dtype in (f32, f64):
+        yield from prediction(dtype)
+        yield from explanation(dtype)
+    yield from prediction_in_float32()
+    yield from trees_of_forests()
+    yield from statistics()
+    yield from of_leaves()
+    yield from operations()
+    yield from growth()
+    yield from passes_over_chunks()
+    yield from ranking()
+    yield from survival()
+
+
+def binning() -> Iterator[Entry]:
+    """Yield the kernels that read tables before growth, and the update of predictions after it."""
     for kind, leaf in LEAVES.items():
         leaves = array(leaf.dtype, 2)
         arguments = (TABLE, leaves, TABLE, f64)
@@ -129,13 +146,10 @@ def entries() -> Iterator[Entry]:
             yield Entry(f"bin_values_{name}", number_bins, binning, 64)
             entries_of = (array(i64), array(i32), array(f64))
             yield Entry(f"project_{name}", add_features, (X, *entries_of, array(f64, 2)), 64)
-    for dtype in (f32, f64):
-        yield from prediction(dtype)
-        yield from explanation(dtype)
-    yield from prediction_in_float32()
-    arguments = (array(i32), array(f64, 3), i64, array(f64, 3))
-    yield Entry("explain_add_groups", add_groups, arguments, 48)
-    yield from trees_of_forests()
+
+
+def statistics() -> Iterator[Entry]:
+    """Yield the kernels of samples, out-of-bag sums and gradients."""
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
@@ -151,9 +165,14 @@ def entries() -> Iterator[Entry]:
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
+
+
+def operations() -> Iterator[Entry]:
+    """Yield the kernels that are the only specialisation of an operation."""
     arguments = (array(u8), i64, *BUFFERS, *TILES, i64, array(i32, 4))
     yield Entry("histogram", add_tiles, arguments, 64, BLOCK_ALONE)
-    yield from of_leaves()
+    arguments = (array(i32), array(f64, 3), i64, array(f64, 3))
+    yield Entry("explain_add_groups", add_groups, arguments, 48)
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
@@ -179,10 +198,6 @@ def entries() -> Iterator[Entry]:
     yield Entry("split_features", best_of_features, (*arguments, *results), 192)
     arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
     yield Entry("split_nodes", best_of_nodes, arguments, 104)
-    yield from growth()
-    yield from passes_over_chunks()
-    yield from ranking()
-    yield from survival()
 
 
 def of_leaves() -> Iterator[Entry]:

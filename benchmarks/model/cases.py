@@ -17,7 +17,7 @@ from gpuens import (
     RandomForestClassifier,
 )
 from gpuens.datasets import make_covtype_like, make_higgs_like
-from gpuens.kernels.cart.cuda.grow_cart import Batch, likely_rounds
+from gpuens.kernels.cart.cuda.grow_cart import CartBatch, likely_rounds
 
 from .cards import Card
 from .groups import OVER_NODES
@@ -157,7 +157,7 @@ def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> Work:
     model.set_params(device="cuda")
     with pytest.MonkeyPatch.context() as patch:
         rounds = partial(likely_rounds, most_rows=int(levels.largest[0]))
-        patch.setattr(Batch, "_likely_rounds", lambda batch: rounds(batch.limits))
+        patch.setattr(CartBatch, "_likely_rounds", lambda batch: rounds(batch.limits))
         with recorded(multiprocessors, lambda kernel: kernel != "number_bins") as recorder:
             small = model.fit(X, y).forest_
         n_rounds = sum(each.kernel == "make_children" for each in recorder.work.launches)

@@ -45,7 +45,7 @@ from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..trees.on_host import growth_on_host
 from .learners import are_trees, member_seeds, read_any, trees_of
-from .rounds import AdaBoostResult, RowWeights, Rule, boost
+from .rounds import AdaBoostResult, AdaBoostRule, RowWeights, boost
 
 RULES = {
     "n_estimators": COUNT,
@@ -339,7 +339,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         """Read the target: class numbers or float64."""
 
     @abstractmethod
-    def _rule(self, target: Array, device: Device) -> Rule:
+    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
         """Return the variant of AdaBoost."""
 
     @abstractmethod

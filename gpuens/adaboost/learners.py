@@ -146,7 +146,10 @@ class AnyLearners(HasRows):
 
     def forest(self, weights: np.ndarray) -> Any:
         """Raise an AttributeError."""
-        raise AttributeError(f"The learners are copies of {self._base!r}: they make no forest.")
+        raise AttributeError(
+            "forest_ exists only if all learners are trees of gpuens, not copies of "
+            f"{self._base!r}."
+        )
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
         """Give an ensemble its learners."""
@@ -209,8 +212,8 @@ _OWN = (
 
 
 def are_trees(base: Any) -> bool:
-    """Whether the learners are trees of this package that can be grown here: a user's subclass
-    may do other things, and class weights, pruning and the checks of the Poisson criterion
+    """Return whether the learners are trees of this package that can be grown here: a user's
+    subclass may do other things, and class weights, pruning and the checks of the Poisson criterion
     belong to the trees' own ``fit``."""
     for tree in (DecisionTreeClassifier, DecisionTreeRegressor):
         # Extremely randomised trees have the same methods.

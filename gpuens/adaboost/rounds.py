@@ -87,7 +87,7 @@ class AdaBoostResult:
 
 def boost(
     learners: Learners,
-    rule: Rule,
+    rule: AdaBoostRule,
     rows: RowWeights,
     n_rounds: int,
     before: AdaBoostResult,
@@ -125,7 +125,7 @@ class AdaBoostRounds(Rounds):
     ----------
     learners : Learners
         Holds those of the rounds before.
-    rule : Rule
+    rule : AdaBoostRule
     rows : RowWeights
         The weights before the very first round.
     before : AdaBoostResult
@@ -137,7 +137,7 @@ class AdaBoostRounds(Rounds):
     def __init__(
         self,
         learners: Learners,
-        rule: Rule,
+        rule: AdaBoostRule,
         rows: RowWeights,
         before: AdaBoostResult,
         model: Callable[[AdaBoostResult], Any],
@@ -215,7 +215,7 @@ class Judgement:
     ends: str = ""
 
 
-class Rule(Protocol):
+class AdaBoostRule(Protocol):
     """A variant of AdaBoost."""
 
     chance: float

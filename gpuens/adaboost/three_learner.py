@@ -296,5 +296,5 @@ class ThreeLearnerBoostingClassifier(
 
 
 def _is_one_class(codes: np.ndarray) -> bool:
-    """Whether some rows do not hold two classes."""
+    """Return whether some rows do not hold two classes."""
     return codes.size == 0 or bool((codes == codes[0]).all())

@@ -105,7 +105,7 @@ def mean_of_trees(forest: Forest, member: Any, X: Any, device: Device) -> Any:
 
 
 def _is_whole(member: Any, features: np.ndarray, bag: Any) -> bool:
-    """Whether a member is a tree that has seen all features and classes."""
+    """Return whether a member is a tree that has seen all features and classes."""
     if not (hasattr(member, "_fit_batch") and isinstance(getattr(member, "forest_", None), Forest)):
         return False
     if getattr(member, "_categories", None) is not getattr(bag.estimators_[0], "_categories", None):
@@ -329,7 +329,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         )  # fmt: skip
 
     def _averages_values(self) -> bool:
-        """Whether the members' values are averaged, and not their votes."""
+        """Return whether the members' values are averaged, and not their votes."""
         return True
 
     def __sklearn_tags__(self) -> Any:

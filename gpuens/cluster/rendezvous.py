@@ -1,7 +1,7 @@
 """How processes find each other and become a ring.
 
 Each opens a listener on a port that the system chooses, learns the addresses of all, connects to
-the next one and waits for the one before. Whoever does not know the ring's token is turned away;
+the next one and waits for the one before. A process without the ring's token is turned away;
 processes with other versions of the libraries that decide about models are refused.
 """
 

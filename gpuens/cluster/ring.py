@@ -100,7 +100,7 @@ class Ring(Collective):
             data.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             data.setblocking(False)
         self._pulses = neighbours.pulses
-        for pulse in self._pulses:  # before any data, so that whoever finishes was heard of
+        for pulse in self._pulses:  # before any data, so that a worker that finishes was heard of
             with suppress(OSError):
                 pulse.sendall(b"!")
         self._watch = threading.Thread(
@@ -257,7 +257,7 @@ def _listen(
     pulse: Any, selector: selectors.BaseSelector, heard: dict[socket.socket, float]
 ) -> bool:
     """Read a pulse; False at the end of the connection. A neighbour that closes it has finished or
-    died: which of these, the data tells."""
+    died, which follows from the data."""
     try:
         alive = bool(pulse.recv(64))
     except BlockingIOError:

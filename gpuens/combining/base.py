@@ -23,7 +23,7 @@ from ..devices.placement import Device
 from ..estimators.base import Savable
 from ..inputs.arrays import require_shape
 from ..members.fitting import input_tags
-from ..members.rows import Metadata, Rows, home_of, readable
+from ..members.rows import MemberRows, Metadata, home_of, readable
 
 DROPPED = "drop"
 """Replaces an estimator that takes no part."""
@@ -169,23 +169,23 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
     random_state: Any
     _seed: int
 
-    def _read_fit_table(self, X: Any, home: Device) -> Rows:
+    def _read_fit_table(self, X: Any, home: Device) -> MemberRows:
         """Read the table to learn from, and set the attributes that describe its features."""
         X = readable(X)
-        rows = Rows(X, home, self.device != "auto")
+        rows = MemberRows(X, home, self.device != "auto")
         _require_table(X, self)
         validate_data(self, X, reset=True, skip_check_array=True)
         return rows
 
     @contextmanager
-    def _asking(self, X: Any) -> Iterator[Rows]:
+    def _asking(self, X: Any) -> Iterator[MemberRows]:
         """Read the table to predict; its device is active inside the block."""
         check_is_fitted(self)
         X = readable(X)
         home = home_of(self.device, X)
         with home.active():
             self._check_more(X)
-            yield Rows(X, home, self.device != "auto")
+            yield MemberRows(X, home, self.device != "auto")
 
     def _check_more(self, X: Any) -> None:
         """Compare the features of another table with those of ``fit``."""

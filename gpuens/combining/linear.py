@@ -39,7 +39,7 @@ CONSTANT = 1e-12
 """A column whose deviation is less than this part of its largest value does not vary."""
 
 
-class Features(NamedTuple):
+class StandardisedColumns(NamedTuple):
     """Columns with mean 0 and standard deviation 1, by the weights; 0 where they do not vary.
 
     columns : float64, shape (n_features, n_rows), on the device
@@ -93,7 +93,7 @@ def log_odds_of(probabilities: Array, device: Device) -> Array:
     return xp.concatenate(parts).reshape(probabilities.shape)
 
 
-def standardise(columns: Array, weight: Array, device: Device) -> Features:
+def standardise(columns: Array, weight: Array, device: Device) -> StandardisedColumns:
     """Standardise columns.
 
     Parameters
@@ -111,7 +111,7 @@ def standardise(columns: Array, weight: Array, device: Device) -> Features:
     scale = np.sqrt(np.maximum(np.diag(gram), 0.0) / total)
     scale[scale <= CONSTANT * largest] = np.inf
     standard = centred / device.asarray(scale)[:, None]
-    return Features(standard, gram / scale[:, None] / scale[None, :], mean, scale, total)
+    return StandardisedColumns(standard, gram / scale[:, None] / scale[None, :], mean, scale, total)
 
 
 def weight_sum(weight: Array, device: Device) -> float:

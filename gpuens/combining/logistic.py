@@ -23,7 +23,7 @@ from ..kernels.runtime.arrays import Array
 from ..members.rows import home_of
 from ..numerics.fixed_point import Slices, inner, slices, weighted_sum
 from ..numerics.minimise import Minimum, Operator, dot, newton
-from .linear import Features, forward, log_odds_of, read_columns, standardise
+from .linear import StandardisedColumns, forward, log_odds_of, read_columns, standardise
 
 MOST_FOR_CHOLESKY = 1000
 """Parameters up to which the Hessian is factored."""
@@ -205,7 +205,7 @@ class _Loss:
 
     def __init__(
         self,
-        features: Features,
+        features: StandardisedColumns,
         codes: Array,
         n_classes: int,
         weight: Array,

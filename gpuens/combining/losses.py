@@ -59,7 +59,7 @@ class ModelLoss(Protocol):
         ...
 
 
-class SquaredError:
+class MeanSquaredError:
     """Mean squared error, summed over the outputs, of averaged values.
 
     Parameters
@@ -107,7 +107,7 @@ class _SquaredTally:
         self.n_added += 1
 
 
-class LogLoss:
+class MeanLogLoss:
     """Mean negative logarithm of the averaged probability of the true class.
 
     Parameters
@@ -154,7 +154,7 @@ class LogLoss:
 
 
 class _LogTally:
-    def __init__(self, loss: LogLoss) -> None:
+    def __init__(self, loss: MeanLogLoss) -> None:
         self.loss, self.n_added = loss, 0
         self.total = loss.device.xp.zeros(loss.probabilities.shape[1])
 

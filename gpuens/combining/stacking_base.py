@@ -21,7 +21,7 @@ from ..kernels.runtime.arrays import Array
 from ..members.classes import check_classes, check_shares, check_width, codes_of
 from ..members.fitting import input_tags
 from ..members.rows import (
-    Rows,
+    MemberRows,
     TrainingSet,
     fit_one,
     home_of,
@@ -230,7 +230,7 @@ class Stacking(Combination):
         if isinstance(classes, np.ndarray):
             require_classes(rows, to_numpy(target), classes, where)
 
-    def _columns(self, rows: Rows) -> list[Array]:
+    def _columns(self, rows: MemberRows) -> list[Array]:
         """Return the predictions of each fitted member."""
         members = zip(self._fitted_members(), self.stack_method_, strict=True)
         return [
@@ -238,7 +238,7 @@ class Stacking(Combination):
             for (name, member), method in members
         ]
 
-    def _beside(self, columns: list[Array], rows: Rows) -> Array:
+    def _beside(self, columns: list[Array], rows: MemberRows) -> Array:
         """Return the table of the meta-model: predictions, and with ``passthrough`` X."""
         xp = rows.home.xp
         if not self.passthrough:
@@ -408,7 +408,7 @@ def method_of(name: str, estimator: Any, wanted: str) -> str:
 
 
 def columns_of(
-    name: str, member: Any, method: str, rows: Rows, classes: Any, labels: bool
+    name: str, member: Any, method: str, rows: MemberRows, classes: Any, labels: bool
 ) -> Array:
     """Return the predictions of a member as columns.
 
@@ -417,7 +417,7 @@ def columns_of(
     name : str
     member : fitted estimator
     method : {"predict_proba", "decision_function", "predict"}
-    rows : Rows
+    rows : MemberRows
     classes : ndarray, list of ndarrays (several labels) or None (regression)
     labels : bool
         Whether a classifier without ``classes_`` predicts labels, not numbers.

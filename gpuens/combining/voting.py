@@ -26,7 +26,7 @@ from ..members.classes import (
     labels_of,
 )
 from ..members.fitting import read_outputs
-from ..members.rows import Rows
+from ..members.rows import MemberRows
 from .voting_base import VOTING, Voting
 
 
@@ -122,7 +122,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
     def _check_member(self, name: str, member: Any) -> None:
         check_width(self, name, member)
 
-    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
+    def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:
         values = rows.home.asarray(member.predict(rows.table(member)), np.float64)
         shape = (rows.n, *self._shape)
         if tuple(values.shape) not in (shape, (*shape, 1)):
@@ -290,7 +290,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         check_width(self, name, member)
         check_classes(name, member, self.classes_)
 
-    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
+    def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:
         home, table = rows.home, rows.table(member)
         if self.voting == "hard":
             return codes_of(member.predict(table), member, self.classes_, home, self.prefit)

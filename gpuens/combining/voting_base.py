@@ -16,7 +16,7 @@ from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
-from ..members.rows import Rows, TrainingSet, home_of, readable, require_fitted
+from ..members.rows import MemberRows, TrainingSet, home_of, readable, require_fitted
 from . import weights as model_weights
 from .base import Combination, check_estimators, is_dropped
 
@@ -200,12 +200,12 @@ class Voting(Combination):
             )
         return weights
 
-    def _answers(self, rows: Rows) -> Iterator[Array]:
+    def _answers(self, rows: MemberRows) -> Iterator[Array]:
         """Yield the answer of each member about the rows, on their device."""
         for name, member in self._fitted_members():
             yield self._checked_answer(name, member, rows)
 
-    def _checked_answer(self, name: str, member: Any, rows: Rows) -> Array:
+    def _checked_answer(self, name: str, member: Any, rows: MemberRows) -> Array:
         answer = self._answer(name, member, rows)
         if answer.shape[0] != rows.n:
             raise ValueError(
@@ -214,7 +214,7 @@ class Voting(Combination):
             )
         return answer
 
-    def _average(self, rows: Rows) -> Array:
+    def _average(self, rows: MemberRows) -> Array:
         """Return the weighted mean of the answers; members of weight zero are skipped."""
         total: Any = 0.0
         weights = self.weights_.tolist()
@@ -264,7 +264,7 @@ class Voting(Combination):
         """Raise a ValueError if a fitted member does not match this ensemble."""
 
     @abstractmethod
-    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
+    def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:
         """Return the answer of a member about the rows, on their device."""
 
     @abstractmethod

@@ -42,7 +42,7 @@ from ..kernels.runtime.arrays import Array
 from ..members.rows import home_of
 from ..numerics.fixed_point import inner
 from ..numerics.sampling import subset
-from .losses import LogLoss, ModelLoss, SquaredError, ZeroOne
+from .losses import MeanLogLoss, MeanSquaredError, ModelLoss, ZeroOne
 
 FEW_MODELS = 10
 """With fewer models, bags of half of them would leave out the good ones too often."""
@@ -163,13 +163,13 @@ class _Read:
         xp, y = self.device.xp, self.y
         if self.kind == "squared_error":
             values = self.predictions.reshape(self.n_rows, self.n_models, -1)
-            return SquaredError(
+            return MeanSquaredError(
                 values.transpose(1, 2, 0), y.reshape(self.n_rows, -1).T, self.shares, self.device
             )
         if self.kind == "log_loss":
             of_class = self.predictions[xp.arange(self.n_rows), :, y]
             shares = None if self.weight is None else self.shares
-            return LogLoss(xp.ascontiguousarray(of_class.T), shares, self.device)
+            return MeanLogLoss(xp.ascontiguousarray(of_class.T), shares, self.device)
         n_classes = int(max(self.predictions.max(), y.max())) + 1
         return ZeroOne(self.predictions.T, y, self.shares, n_classes, self.device)
 

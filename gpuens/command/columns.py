@@ -10,7 +10,17 @@ import numpy as np
 
 from . import dates, numbers
 from .errors import CommandError
-from .types import BOOLEAN, DATE, EMPTY, MISSING_WORDS, NUMBER, TEXT, ColumnType, Overrides, Reading
+from .types import (
+    BOOLEAN,
+    DATE,
+    EMPTY,
+    MISSING_WORDS,
+    NUMBER,
+    TEXT,
+    ColumnReading,
+    ColumnType,
+    Overrides,
+)
 
 NEARLY_NUMBER = re.compile(
     r"\(\s*[$€£¥₹]?\s*[\d.,' ]+\)|[+-]?\s*(?:[$€£¥₹]|[A-Z]{3} )\s*[+-]?[\d.,' ]+|"
@@ -33,7 +43,7 @@ class Evidence(NamedTuple):
     orders: frozenset[str]
 
 
-def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> list[Reading]:
+def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> list[ColumnReading]:
     """Return what the cells of a column can mean.
 
     Parameters
@@ -46,11 +56,11 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
 
     Returns
     -------
-    list of Reading
+    list of ColumnReading
         Several if cells can mean several numbers or dates; they are of one kind.
     """
     if column.null_count == len(column):
-        return [Reading(ColumnType(EMPTY), np.full(len(column), np.nan))]
+        return [ColumnReading(ColumnType(EMPTY), np.full(len(column), np.nan))]
     if not is_text(column):
         return [_typed(column, exact)]
     plain = _plain(column, overrides)
@@ -59,11 +69,11 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
     cells = text_of(column, overrides)
     known, words = _without_words(cells, overrides)
     if known.null_count == len(known):
-        empty = Reading(ColumnType(EMPTY), np.full(len(known), np.nan), missing=words)
+        empty = ColumnReading(ColumnType(EMPTY), np.full(len(known), np.nan), missing=words)
         return [empty if words else empty._replace(missing=())]
     found = numbers.readings(known, overrides)
     if exact and found and numbers.has_exact_integers_beyond_floats(known, found[0].values):
-        return [Reading(ColumnType(TEXT), cells)]
+        return [ColumnReading(ColumnType(TEXT), cells)]
     if found and _may_be_dates(found[0].values):
         found = dates.readings(known, overrides, ["yyyymmdd"]) or found
     if len(found) == 1:
@@ -71,7 +81,7 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
     found = found or _truth(known) or dates.readings(known, overrides)
     if found:
         return [_without_values(r, overrides)._replace(missing=words) for r in found]
-    return [Reading(ColumnType(TEXT), cells, _exception(known, overrides), words)]
+    return [ColumnReading(ColumnType(TEXT), cells, _exception(known, overrides), words)]
 
 
 def is_text(column: Any) -> bool:
@@ -97,7 +107,7 @@ def text_of(column: Any, overrides: Overrides) -> Any:
     return pc.if_else(absent, pyarrow.scalar(None, cells.type), cells)
 
 
-def _plain(column: Any, overrides: Overrides) -> list[Reading]:
+def _plain(column: Any, overrides: Overrides) -> list[ColumnReading]:
     """Return the readings of a column of plain numbers, which needs no other look at its text."""
     import pyarrow.compute as pc
 
@@ -112,7 +122,7 @@ def _plain(column: Any, overrides: Overrides) -> list[Reading]:
         if found:
             return found
     decimal = "." if has_points else ""
-    reading = Reading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))
+    reading = ColumnReading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))
     return [reading._replace(example=_exception_to_dates(values))]
 
 
@@ -151,7 +161,7 @@ def _without_words(cells: Any, overrides: Overrides) -> tuple[Any, tuple[tuple[s
     return (pc.if_else(absent, pyarrow.scalar(None, cells.type), cells) if words else cells), words
 
 
-def _without_values(reading: Reading, overrides: Overrides) -> Reading:
+def _without_values(reading: ColumnReading, overrides: Overrides) -> ColumnReading:
     """Make numbers missing that an option names, however they are written."""
     named = [w for w in overrides.missing or () if re.fullmatch(numbers.pattern(".", ","), w)]
     if not named or reading.type.kind != NUMBER or reading.type.percent:
@@ -160,7 +170,7 @@ def _without_values(reading: Reading, overrides: Overrides) -> Reading:
     return reading._replace(values=np.where(absent, np.nan, reading.values))
 
 
-def _truth(cells: Any) -> list[Reading]:
+def _truth(cells: Any) -> list[ColumnReading]:
     import pyarrow
     import pyarrow.compute as pc
 
@@ -170,7 +180,7 @@ def _truth(cells: Any) -> list[Reading]:
         return []
     codes = pc.index_in(lower, value_set=words, skip_nulls=True)
     values = np.append([*TRUTH.values()], np.nan)[_filled(codes, len(TRUTH))]
-    return [Reading(ColumnType(BOOLEAN), values)]
+    return [ColumnReading(ColumnType(BOOLEAN), values)]
 
 
 def _filled(codes: Any, missing: int) -> np.ndarray:
@@ -213,25 +223,25 @@ def _array(values: list[str]) -> Any:
     return pyarrow.array(values, pyarrow.string())
 
 
-def _typed(column: Any, exact: bool) -> Reading:
+def _typed(column: Any, exact: bool) -> ColumnReading:
     """Read a column of a typed file."""
     import pyarrow
     import pyarrow.types as types
 
     kind = column.type
     if types.is_boolean(kind):
-        return Reading(ColumnType(BOOLEAN), numbers.to_floats(column.cast(pyarrow.int8())))
+        return ColumnReading(ColumnType(BOOLEAN), numbers.to_floats(column.cast(pyarrow.int8())))
     if types.is_timestamp(kind) or types.is_date(kind):
         days = dates.days_of(column)
-        return Reading(
+        return ColumnReading(
             ColumnType(DATE, has_hours=bool((days[~np.isnan(days)] % 1 != 0).any())), days
         )
     if numbers.is_numeric(kind):
         values = numbers.to_floats(column.cast(pyarrow.float64(), safe=False))
         large = types.is_integer(kind) and np.nanmax(np.abs(values)) >= numbers.LARGEST
         if not (exact and large):
-            return Reading(ColumnType(NUMBER), values, whole=numbers.is_whole(values))
-    return Reading(ColumnType(TEXT), _as_text(column))
+            return ColumnReading(ColumnType(NUMBER), values, whole=numbers.is_whole(values))
+    return ColumnReading(ColumnType(TEXT), _as_text(column))
 
 
 def _as_text(column: Any) -> Any:
@@ -261,7 +271,7 @@ def _written(value: Any) -> str | None:
 
 def learn(
     columns: dict[str, Any], overrides: Overrides, separator: str
-) -> tuple[dict[str, Reading], list[str]]:
+) -> tuple[dict[str, ColumnReading], list[str]]:
     """Find out the types of columns.
 
     Parameters
@@ -273,7 +283,7 @@ def learn(
 
     Returns
     -------
-    readings : dict of Reading
+    readings : dict of ColumnReading
     notes : list of str
         How what could be read in several ways was resolved.
 
@@ -288,7 +298,7 @@ def learn(
     return chosen, notes
 
 
-def evidence_of(found: Iterable[list[Reading]]) -> Evidence:
+def evidence_of(found: Iterable[list[ColumnReading]]) -> Evidence:
     """Return what the columns say that can be read in one way only."""
     certain = [readings[0].type for readings in found if len(readings) == 1]
     return Evidence(
@@ -302,9 +312,9 @@ def evidence_of(found: Iterable[list[Reading]]) -> Evidence:
 
 
 def settled(
-    name: str, readings: Sequence[Reading], evidence: Evidence, known: ColumnType | None,
+    name: str, readings: Sequence[ColumnReading], evidence: Evidence, known: ColumnType | None,
     separator: str, notes: list[str],
-) -> Reading:  # fmt: skip
+) -> ColumnReading:  # fmt: skip
     """Return the reading that the other columns, the model or a rule decides for.
 
     Raises
@@ -353,7 +363,7 @@ def _words(way: str) -> str:
 
 def read_as(
     name: str, column: Any, known: ColumnType, overrides: Overrides, *, dates_are_days: bool = False
-) -> list[Reading]:
+) -> list[ColumnReading]:
     """Read a column by the type that a model knows.
 
     Parameters
@@ -367,7 +377,7 @@ def read_as(
 
     Returns
     -------
-    list of Reading
+    list of ColumnReading
         As of ``readings_of``.
 
     Raises
@@ -376,7 +386,7 @@ def read_as(
         The cells are not of the type.
     """
     if known.kind == TEXT:
-        return [Reading(known, text_of(column, overrides))]
+        return [ColumnReading(known, text_of(column, overrides))]
     if known.kind == DATE and known.dates and is_text(column):
         cells, words = _without_words(text_of(column, overrides), overrides)
         found = dates.readings(cells, overrides, [known.dates])
@@ -404,7 +414,7 @@ def read_as(
     return found
 
 
-def _refuse(name: str, found: Reading, known: ColumnType) -> None:
+def _refuse(name: str, found: ColumnReading, known: ColumnType) -> None:
     plural = {NUMBER: "numbers", BOOLEAN: "truth values", DATE: "dates", TEXT: "text"}
     kinds = plural[found.type.kind], plural[known.kind]
     example = found.example

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .types import DATE, ColumnType, Overrides, Reading
+from .types import DATE, ColumnReading, ColumnType, Overrides
 
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NAMED = r"(?P<b>jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[a-z]*\.?"
@@ -54,7 +54,7 @@ def order_of(name: str) -> str:
     return ORDERS[name[:2]]
 
 
-def readings(cells: Any, overrides: Overrides, formats: Any = None) -> list[Reading]:
+def readings(cells: Any, overrides: Overrides, formats: Any = None) -> list[ColumnReading]:
     """Return the dates that the cells of a column can mean, if all are dates.
 
     Parameters
@@ -67,7 +67,7 @@ def readings(cells: Any, overrides: Overrides, formats: Any = None) -> list[Read
 
     Returns
     -------
-    list of Reading
+    list of ColumnReading
         Their values differ from each other.
     """
     import pyarrow.compute as pc
@@ -160,7 +160,7 @@ def _seconds(of: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 def _expanded(
     found: list[tuple[str, np.ndarray]], cells: Any, distinct: Any
-) -> list[Reading]:  # fmt: skip
+) -> list[ColumnReading]:  # fmt: skip
     """Return the readings of all cells from those of distinct ones."""
     import pyarrow.compute as pc
 
@@ -173,7 +173,7 @@ def _expanded(
     if len(found) > 1:
         example = values[int(np.flatnonzero(found[0][1] != found[1][1])[0])].as_py()
     return [
-        Reading(
+        ColumnReading(
             ColumnType(DATE, dates=name, has_hours=bool((days % 1 != 0).any())),
             np.append(days, np.nan)[codes],
             example,

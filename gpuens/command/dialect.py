@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\s*[+-]?[\d.,' ]*\d[\d.,' ]*([eE][+-]?\d+)?%?\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How cells are told apart.
+    """The marks that tell cells apart.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Dialect:
         )  # fmt: skip
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """The form of a file and the names of its columns, before cells are read."""
 
     dialect: Dialect
@@ -67,12 +67,12 @@ class Layout(NamedTuple):
     """Single quotes are around some cells, and are kept."""
 
 
-class _Sample(NamedTuple):
+class _DialectSample(NamedTuple):
     text: str
     is_cut: bool
 
 
-def sniff(data: bytes, path: object, separator: str | None) -> Layout:
+def sniff(data: bytes, path: object, separator: str | None) -> FileLayout:
     """Find out how a table is written.
 
     Parameters
@@ -92,7 +92,7 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
     part = data[: 4 * SAMPLE]
     text = part.decode("utf-8", "ignore")[:SAMPLE]
     skipped, comments, stated = _before_header(text)
-    sample = _Sample(text[skipped:], len(text.encode()) < len(data))
+    sample = _DialectSample(text[skipped:], len(text.encode()) < len(data))
     if not sample.text.strip():
         if comments and not sample.is_cut:  # also the header may be marked as a comment
             raise CommandError(f"{path} has comments but no header and rows. Pass a table.")
@@ -113,14 +113,14 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
             notes.append(f"lines of comments before the header: {len(comments)}")
     start = len(text[: skipped + width].encode())
     line = text.count("\n", 0, skipped) + lines + 1
-    records, _ = _records(_Sample(sample.text[width:], sample.is_cut), dialect)
+    records, _ = _records(_DialectSample(sample.text[width:], sample.is_cut), dialect)
     records = [record for record in records if record]
     firsts = [row.split(dialect.separator)[0] for row in sample.text[width:].splitlines() if row]
     widths = [len(record) for record in records]
     s = re.escape(dialect.separator)
     in_quotes = re.search(rf"(?:^|[{s}\r\n]) *'[^{s}\r\n]*' *(?:[{s}\r\n]|$)", sample.text)
     kept = dialect.quote != "'" and in_quotes is not None
-    return Layout(dialect, header, start, line, widths, firsts, notes, kept)
+    return FileLayout(dialect, header, start, line, widths, firsts, notes, kept)
 
 
 def name_of(separator: str) -> str:
@@ -145,12 +145,12 @@ def _before_header(text: str) -> tuple[int, list[str], str | None]:
 
 
 def _names_in_comment(
-    comment: str, dialect: Dialect, sample: _Sample, header: list[str]
+    comment: str, dialect: Dialect, sample: _DialectSample, header: list[str]
 ) -> list[str] | None:
     """Return the names in the last comment, if it is a header: it has as many cells as what
     follows, of which the first line holds numbers."""
     names = _cells_of_comment(comment, dialect)
-    first, *_ = [*_records(_Sample(sample.text, True), dialect)[0], []]
+    first, *_ = [*_records(_DialectSample(sample.text, True), dialect)[0], []]
     holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
     named = not any(_NUMBER.fullmatch(name) for name in names)
     fits = _may_be_names(comment, dialect, header)
@@ -160,7 +160,7 @@ def _names_in_comment(
 def _cells_of_comment(comment: str, dialect: Dialect) -> list[str]:
     if '\\"' in comment:
         dialect = replace(dialect, escape="\\")
-    cells, *_ = [*_records(_Sample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
+    cells, *_ = [*_records(_DialectSample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
     return cells
 
 
@@ -173,7 +173,7 @@ def _may_be_names(comment: str, dialect: Dialect, header: list[str]) -> bool:
     return 1 < one == other
 
 
-def _records(sample: _Sample, dialect: Dialect) -> tuple[list[list[str]], bool]:
+def _records(sample: _DialectSample, dialect: Dialect) -> tuple[list[list[str]], bool]:
     """Return the records of a sample, up to a misplaced quote, and whether there is none."""
     found: list[list[str]] = []
     reader = dialect.reader(iter(io.StringIO(sample.text, newline="")))
@@ -203,7 +203,7 @@ def _header_of(text: str, dialect: Dialect, path: object) -> tuple[list[str], in
     return header, n, sum(map(len, rows[:n]))
 
 
-def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect:
+def _dialect_of(sample: _DialectSample, path: object, separator: str | None) -> Dialect:
     """Return the dialect in which most records have as many cells as the header."""
     tried = [separator] if separator else [*SEPARATORS]
     scored = [(*_score(sample, d), d) for s in tried for d in _with_quotes(sample.text, s)]
@@ -233,7 +233,7 @@ def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect
     return best[2]
 
 
-def _refuse_rows_of_another(sample: _Sample, chosen: Dialect, path: object) -> None:
+def _refuse_rows_of_another(sample: _DialectSample, chosen: Dialect, path: object) -> None:
     """Refuse a file whose rows agree in their number of cells with another separator, too, which
     the header has as well: it may have lost a name."""
     records, _ = _records(sample, chosen)
@@ -251,7 +251,7 @@ def _refuse_rows_of_another(sample: _Sample, chosen: Dialect, path: object) -> N
             )
 
 
-def _separated_by_blanks(sample: _Sample) -> Dialect | None:
+def _separated_by_blanks(sample: _DialectSample) -> Dialect | None:
     for dialect in _with_quotes(sample.text, " "):
         share, width = _score(sample, dialect)
         records, _ = _records(sample, dialect)
@@ -318,7 +318,7 @@ def _encloses(quote: str, separator: str, text: str, *, needed: bool = False) ->
     return bool(re.search(rf"(?:^|[{s}\r\n]){quote}{inner}{quote}(?:[{s}\r\n]|$)", text))
 
 
-def _score(sample: _Sample, dialect: Dialect) -> tuple[float, int]:
+def _score(sample: _DialectSample, dialect: Dialect) -> tuple[float, int]:
     """Return the share of records that fit the header, less if a quote is misplaced, and the
     cells of the header."""
     records, is_whole = _records(sample, dialect)
@@ -358,17 +358,17 @@ def without_blanks_at_quotes(data: bytes) -> bytes:
     return _AFTER_QUOTE.sub(rb"\1", _BEFORE_QUOTE.sub(rb"\1", data))
 
 
-def is_regular(layout: Layout) -> bool:
+def is_regular(layout: FileLayout) -> bool:
     """Return whether the records of the sample are all as long as the header."""
     width, rows = len(layout.names), set(layout.widths)
     return bool(rows) and rows <= {width} or rows == {width + 1}
 
 
-def has_quotes_in_cells(data: bytes, layout: Layout) -> bool:
+def has_quotes_in_cells(data: bytes, layout: FileLayout) -> bool:
     """Return whether cells of the sample have quotes between blanks, which do not enclose cells
     then."""
     text = data[: 4 * SAMPLE].decode("utf-8", "ignore")[:SAMPLE]
-    records, _ = _records(_Sample(text, len(data) > len(text)), layout.dialect)
+    records, _ = _records(_DialectSample(text, len(data) > len(text)), layout.dialect)
     return any(_is_quoted_between_blanks(cell) for row in records for cell in row)
 
 

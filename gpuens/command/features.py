@@ -11,8 +11,8 @@ import numpy as np
 from . import dates, numbers
 from .columns import evidence_of, read_as, settled
 from .errors import CommandError
-from .tables import Table, require_columns
-from .types import BOOLEAN, DATE, EMPTY, KINDS, NUMBER, TEXT, ColumnType, Overrides, Reading
+from .tables import FileTable, require_columns
+from .types import BOOLEAN, DATE, EMPTY, KINDS, NUMBER, TEXT, ColumnReading, ColumnType, Overrides
 
 IDENTIFIER_SHARE = 0.5
 """A text column with more distinct values than this share of the rows identifies rows."""
@@ -32,7 +32,7 @@ class Known(NamedTuple):
     """Words that an option named."""
 
 
-def choose(readings: Mapping[str, Reading]) -> tuple[dict[str, Reading], list[str]]:
+def choose(readings: Mapping[str, ColumnReading]) -> tuple[dict[str, ColumnReading], list[str]]:
     """Return the columns that can help, and a sentence on each of the others: text that differs
     in most rows, and columns without any value.
 
@@ -60,13 +60,13 @@ def choose(readings: Mapping[str, Reading]) -> tuple[dict[str, Reading], list[st
     return kept, left_out
 
 
-def _is_empty(reading: Reading) -> bool:
+def _is_empty(reading: ColumnReading) -> bool:
     if reading.type.kind == TEXT:
         return bool(reading.values.null_count == len(reading.values))
     return reading.type.kind == EMPTY or bool(np.isnan(reading.values).all())
 
 
-def features_of(readings: Mapping[str, Reading]) -> Any:
+def features_of(readings: Mapping[str, ColumnReading]) -> Any:
     """Return columns as the features to train on: text becomes categories, dates their parts."""
     import pandas
 
@@ -171,7 +171,7 @@ def _is_valid(column: ColumnType) -> bool:
 
 
 def features_for(
-    model: Any, table: Table, overrides: Overrides | None = None
+    model: Any, table: FileTable, overrides: Overrides | None = None
 ) -> tuple[Any, list[str]]:
     """Return the features of a fitted model from a table, whatever other columns it has.
 
@@ -281,7 +281,7 @@ def _number(text: str) -> float | None:
     return float(text) if plain else None
 
 
-def words_for_missing(readings: Iterable[Reading]) -> list[str]:
+def words_for_missing(readings: Iterable[ColumnReading]) -> list[str]:
     """Return a text on the words that count as missing, if there are some."""
     words: dict[str, int] = {}
     for reading in readings:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .types import NUMBER, ColumnType, Overrides, Reading
+from .types import NUMBER, ColumnReading, ColumnType, Overrides
 
 THOUSANDS = {".": (",", " ", "'"), ",": (".", " ", "'")}
 """The separators of thousands that each decimal mark allows."""
@@ -51,7 +51,7 @@ def to_floats(column: Any) -> np.ndarray:
     return np.asarray(filled.to_numpy(), np.float64)
 
 
-def readings(cells: Any, overrides: Overrides) -> list[Reading]:
+def readings(cells: Any, overrides: Overrides) -> list[ColumnReading]:
     """Return the numbers that the cells of a column can mean, if all are numbers.
 
     Parameters
@@ -62,10 +62,10 @@ def readings(cells: Any, overrides: Overrides) -> list[Reading]:
 
     Returns
     -------
-    list of Reading
+    list of ColumnReading
         Their values differ from each other.
     """
-    found: list[Reading] = []
+    found: list[ColumnReading] = []
     ways = ways_of_sample(cells, overrides)
     if ways:
         cells = _with_plain_signs(cells)
@@ -106,7 +106,7 @@ def _with_plain_signs(cells: Any) -> Any:
     return cells
 
 
-def _reading(cells: Any, decimal: str, thousands: str) -> Reading | None:
+def _reading(cells: Any, decimal: str, thousands: str) -> ColumnReading | None:
     """Read cells, or return None if some are not numbers, or some only are percentages."""
     import pyarrow.compute as pc
 
@@ -131,7 +131,7 @@ def _reading(cells: Any, decimal: str, thousands: str) -> Reading | None:
     shown = decimal if has_decimal or has_thousands and thousands in ",." else ""
     column = ColumnType(NUMBER, shown, has_percent, thousands=thousands if has_thousands else "")
     whole = not has_percent and is_whole(values)
-    return Reading(column, values / 100 if has_percent else values, whole=whole)
+    return ColumnReading(column, values / 100 if has_percent else values, whole=whole)
 
 
 def is_whole(values: np.ndarray) -> bool:
@@ -143,11 +143,11 @@ def is_whole(values: np.ndarray) -> bool:
     return True
 
 
-def _same(one: Reading, other: Reading) -> bool:
+def _same(one: ColumnReading, other: ColumnReading) -> bool:
     return np.array_equal(one.values, other.values, equal_nan=True)
 
 
-def _marked(found: list[Reading], cells: Any) -> list[Reading]:
+def _marked(found: list[ColumnReading], cells: Any) -> list[ColumnReading]:
     """Return readings with a cell that differs between them."""
     differs = np.flatnonzero(found[0].values != found[1].values)
     both = np.isnan(found[0].values) & np.isnan(found[1].values)

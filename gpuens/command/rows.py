@@ -14,7 +14,7 @@ import numpy as np
 from .dialect import (
     SEPARATORS,
     Dialect,
-    Layout,
+    FileLayout,
     are_numbered,
     has_blanks_at_quotes,
     has_quotes_in_cells,
@@ -40,7 +40,7 @@ def plain_name(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
-class Records(NamedTuple):
+class TextRecords(NamedTuple):
     """A table of text.
 
     Empty cells are null; there are no other nulls.
@@ -53,7 +53,7 @@ class Records(NamedTuple):
     notes: list[str]
 
 
-def read_records(data: bytes, path: object, separator: str | None) -> Records:
+def read_records(data: bytes, path: object, separator: str | None) -> TextRecords:
     """Read a table.
 
     Parameters
@@ -67,7 +67,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
     Raises
     ------
     CommandError
-        The separator cannot be told; there are no rows; a row has more cells than the header; a
+        The separator is ambiguous; there are no rows; a row has more cells than the header; a
         quote is misplaced.
     """
     data, layout = _laid_out(data, path, separator)
@@ -91,10 +91,10 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
     notes += _doubts(data, layout, columns)
     names, columns = _named(names, columns)
-    return Records(names, columns, layout.dialect, notes)
+    return TextRecords(names, columns, layout.dialect, notes)
 
 
-def _doubts(data: bytes, layout: Layout, columns: list[Any]) -> list[str]:
+def _doubts(data: bytes, layout: FileLayout, columns: list[Any]) -> list[str]:
     """Report what could have been read in another way, too."""
     notes = _marks_in_names(data[: layout.start], layout)
     if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
@@ -166,7 +166,7 @@ def _separators_in_cells(column: Any) -> list[str]:
     return [f"cells of the only column with a separator: {n:,}, such as {example!r}"]
 
 
-def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
+def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, FileLayout]:
     """Return the text, without blanks between separators and quotes, and its layout."""
     if not has_blanks_at_quotes(data):
         return data, sniff(data, path, separator)
@@ -184,7 +184,7 @@ def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, 
     return data, layout or sniff(data, path, separator)
 
 
-def _fast(data: bytes, layout: Layout, n_cells: int) -> list[Any] | None:
+def _fast(data: bytes, layout: FileLayout, n_cells: int) -> list[Any] | None:
     """Read well-formed records; None where some are not."""
     import pyarrow
     from pyarrow import csv as reader
@@ -244,7 +244,7 @@ def quotes_fit(data: bytes, start: int, dialect: Dialect) -> bool:
 
 
 def _slow(
-    data: bytes, layout: Layout, n_cells: int, path: object
+    data: bytes, layout: FileLayout, n_cells: int, path: object
 ) -> tuple[list[Any], list[str]]:  # fmt: skip
     """Read records of which some are shorter or longer than the header."""
     import pyarrow
@@ -252,7 +252,7 @@ def _slow(
     lines = io.StringIO(data[layout.start :].decode(), newline="")
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
-        reader = _Reader(layout, n_cells, path)
+        reader = _RecordReader(layout, n_cells, path)
         rows = list(reader.rows(lines))
     finally:
         csv.field_size_limit(limit)
@@ -268,10 +268,10 @@ def _slow(
     return made, reader.notes()
 
 
-class _Reader:
+class _RecordReader:
     """Makes records as long as the header, and counts those that were not."""
 
-    def __init__(self, layout: Layout, n_cells: int, path: object) -> None:
+    def __init__(self, layout: FileLayout, n_cells: int, path: object) -> None:
         self.layout, self.n_cells, self.path = layout, n_cells, path
         self.n_named = max((k + 1 for k, name in enumerate(layout.names) if name), default=0)
         self.shortest = self.n_cells
@@ -378,7 +378,7 @@ def _stray_quote(lines: list[str], cells: list[str], dialect: Dialect) -> str | 
     return None
 
 
-def _marks_in_names(before: bytes, layout: Layout) -> list[str]:
+def _marks_in_names(before: bytes, layout: FileLayout) -> list[str]:
     """Report names with a quote that encloses nothing, or with what escapes one."""
     stray = _stray_quote([before.decode()], layout.names, layout.dialect)
     names = [name for name in layout.names if name == stray or name.count("'") % 2]
@@ -388,7 +388,7 @@ def _marks_in_names(before: bytes, layout: Layout) -> list[str]:
 
 
 def _with_extra(
-    names: list[str], columns: list[Any], layout: Layout, path: object
+    names: list[str], columns: list[Any], layout: FileLayout, path: object
 ) -> tuple[list[str], list[Any], list[str]]:
     """Resolve rows that are longer than the header by one cell: they end with a separator, or
     begin with the name of the row, as R writes them."""

@@ -20,7 +20,7 @@ COMPRESSED = ".gz"
 
 
 @dataclass
-class Table:
+class FileTable:
     """The columns of a file.
 
     Parameters
@@ -64,7 +64,7 @@ class Table:
                 )
 
 
-def read(name: str, overrides: Overrides | None = None) -> Table:
+def read(name: str, overrides: Overrides | None = None) -> FileTable:
     """Read a table.
 
     Raises
@@ -90,7 +90,7 @@ def read(name: str, overrides: Overrides | None = None) -> Table:
     return _without_copies(read_file(path, overrides or Overrides()))
 
 
-def _read_text(path: Path, overrides: Overrides) -> Table:
+def _read_text(path: Path, overrides: Overrides) -> FileTable:
     text = decode(path.read_bytes(), overrides.encoding, path)
     records = read_records(text.data, path, overrides.separator)
     separator = records.dialect.separator
@@ -102,10 +102,10 @@ def _read_text(path: Path, overrides: Overrides) -> Table:
         example = f" (as in {text.example!r})" if text.example and text.encoding == WESTERN else ""
         understood.append(f"encoding {label}{example}")
     understood += records.notes
-    return Table(path, records.names, records.columns, separator, understood)
+    return FileTable(path, records.names, records.columns, separator, understood)
 
 
-def _read_parquet(path: Path, overrides: Overrides) -> Table:
+def _read_parquet(path: Path, overrides: Overrides) -> FileTable:
     pandas = _pandas()
     try:
         frame = pandas.read_parquet(path)
@@ -116,7 +116,7 @@ def _read_parquet(path: Path, overrides: Overrides) -> Table:
         raise CommandError(f"{path} is not a readable .parquet file: {error}") from error
     if not len(frame) or not columns:
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
-    return Table(path, [plain_name(str(name)) for name in frame.columns], columns)
+    return FileTable(path, [plain_name(str(name)) for name in frame.columns], columns)
 
 
 def _arrow(column: Any) -> Any:
@@ -151,7 +151,7 @@ def _is_missing(value: Any) -> bool:
     return bool(value is None or value != value)
 
 
-def _without_copies(table: Table) -> Table:
+def _without_copies(table: FileTable) -> FileTable:
     """Leave out columns that have the name and the cells of an earlier one."""
     kept: list[int] = []
     for k, name in enumerate(table.names):
@@ -202,7 +202,7 @@ def bare(path: Path) -> Path:
     )
 
 
-def require_columns(table: Table, wanted: Sequence[str], what: str) -> None:
+def require_columns(table: FileTable, wanted: Sequence[str], what: str) -> None:
     """Check that a table has one column of each of the given names.
 
     Raises

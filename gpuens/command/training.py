@@ -22,8 +22,8 @@ from .errors import CommandError
 from .features import choose, described, features_of, remember, words_for_missing
 from .numbers import has_leading_zeros
 from .rows import UNNAMED
-from .tables import Table, bare, read, require_columns
-from .types import BOOLEAN, DATE, NUMBER, TEXT, Overrides, Reading, overrides_of
+from .tables import FileTable, bare, read, require_columns
+from .types import BOOLEAN, DATE, NUMBER, TEXT, ColumnReading, Overrides, overrides_of
 
 MOST_INTEGER_CLASSES = 20
 """A target of integers with at most this many values is taken for classes."""
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     _save(model, options)
 
 
-def _used(table: Table, options: argparse.Namespace) -> list[str]:
+def _used(table: FileTable, options: argparse.Namespace) -> list[str]:
     """Return the names of the columns to read, the target among them."""
     require_columns(table, [options.target], "--target")
     require_columns(table, options.drop, "--drop")
@@ -94,7 +94,10 @@ def _used(table: Table, options: argparse.Namespace) -> list[str]:
 
 
 def _say_understood(
-    table: Table, readings: dict[str, Reading], notes: list[str], options: argparse.Namespace
+    table: FileTable,
+    readings: dict[str, ColumnReading],
+    notes: list[str],
+    options: argparse.Namespace,
 ) -> None:
     """Print how the file was understood, where that is not obvious."""
     understood = [*table.notes, *described({n: r.type for n, r in readings.items()})]
@@ -116,7 +119,7 @@ def _say_understood(
         print(f"Note: {note}.")
 
 
-def _has_target(reading: Reading, target: str) -> np.ndarray:
+def _has_target(reading: ColumnReading, target: str) -> np.ndarray:
     """Return the rows that have a target."""
     is_text = reading.type.kind == TEXT
     found = reading.values.is_valid().to_numpy() if is_text else ~np.isnan(reading.values)
@@ -132,7 +135,7 @@ def _has_target(reading: Reading, target: str) -> np.ndarray:
     return np.asarray(found)
 
 
-def _of_rows(reading: Reading, rows: np.ndarray) -> Reading:
+def _of_rows(reading: ColumnReading, rows: np.ndarray) -> ColumnReading:
     if rows.all():
         return reading
     if reading.type.kind == TEXT:
@@ -143,9 +146,9 @@ def _of_rows(reading: Reading, rows: np.ndarray) -> Reading:
 
 
 def _target(
-    reading: Reading, column: Any, options: argparse.Namespace
+    reading: ColumnReading, column: Any, options: argparse.Namespace
 ) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """The target, and whether it holds classes."""
+    """Return the target, and whether it holds classes."""
     name, kind = options.target, reading.type.kind
     values = _labels(reading, column, options.task)
     n = len(np.unique(values))
@@ -173,7 +176,7 @@ def _target(
     return values, is_classes
 
 
-def _labels(reading: Reading, column: Any, task: str) -> np.ndarray:
+def _labels(reading: ColumnReading, column: Any, task: str) -> np.ndarray:
     """Return the target as numbers, truth values or text. Codes such as 007 are text, unless they
     are to be numbers."""
     kind, values = reading.type.kind, reading.values
@@ -186,7 +189,7 @@ def _labels(reading: Reading, column: Any, task: str) -> np.ndarray:
     return values.astype(np.int64) if reading.whole else values
 
 
-def _weights(reading: Reading, options: argparse.Namespace) -> np.ndarray:
+def _weights(reading: ColumnReading, options: argparse.Namespace) -> np.ndarray:
     if reading.type.kind != NUMBER:
         raise CommandError(f"--weights {options.weights!r} must hold numbers.")
     return np.asarray(reading.values)
@@ -246,7 +249,7 @@ def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
 
 
 def _can_hold_out(y: np.ndarray, is_classes: bool) -> bool:
-    """Whether there are enough rows to hold some out for early stopping."""
+    """Return whether there are enough rows to hold some out for early stopping."""
     fewest = np.unique(y, return_counts=True)[1].min() if is_classes else len(y)
     return len(y) >= FEWEST_FOR_STOPPING and fewest >= 2
 

@@ -21,7 +21,7 @@ columns of text, where they can be classes or categories."""
 
 @dataclass(frozen=True)
 class ColumnType:
-    """How the cells of a column are read.
+    """The reading of the cells of a column.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ColumnType:
     thousands: str = ""
 
 
-class Reading(NamedTuple):
+class ColumnReading(NamedTuple):
     """A column that was read.
 
     There are several of a column whose cells can mean several things.

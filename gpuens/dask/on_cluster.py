@@ -28,7 +28,7 @@ OF_CLUSTER = """client : distributed.Client, default=None
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnCluster:
-    """What these estimators have in common: training on workers, and predicting by parts."""
+    """The common part of these estimators: training on workers, and predicting by parts."""
 
     client: Any = None
     max_restarts: int = 3

@@ -11,7 +11,7 @@ import numpy as np
 from ..devices.placement import on_host
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, Draws, sqrt_float32
+from .draws import LABELS, BlockDraws, sqrt_float32
 from .tables import ARGUMENTS, labels, make_table, pilot, rule
 
 N_CARRIERS, N_AIRPORTS, N_AIRCRAFT = 22, 300, 5000
@@ -170,7 +170,7 @@ def _letters(code: int, length: int) -> str:
     return "".join(chr(ord("A") + number // 26**k % 26) for k in range(length))
 
 
-def _block(draws: Draws) -> tuple[Array, Array]:
+def _block(draws: BlockDraws) -> tuple[Array, Array]:
     xp = draws.xp
     flight = _flights(draws)
     X = xp.stack([xp.astype(flight[feature], xp.float32) for feature in CATEGORIES])
@@ -181,7 +181,7 @@ def _block(draws: Draws) -> tuple[Array, Array]:
     return X, y
 
 
-def _flights(draws: Draws) -> dict[str, Array]:
+def _flights(draws: BlockDraws) -> dict[str, Array]:
     """Return the features, int64 (distance float32), and the minute of the day."""
     origin = draws.choice(N_AIRPORTS, ORIGIN, skew=2)
     other = draws.choice(N_AIRPORTS, DESTINATION, skew=2)
@@ -201,7 +201,7 @@ def _flights(draws: Draws) -> dict[str, Array]:
     }
 
 
-def _distance(origin: Array, destination: Array, draws: Draws) -> Array:
+def _distance(origin: Array, destination: Array, draws: BlockDraws) -> Array:
     """Return whole miles between places that are normally distributed around the middle."""
     of_rule = rule(draws)
     east = of_rule.effect(origin, EAST) - of_rule.effect(destination, EAST)
@@ -210,7 +210,7 @@ def _distance(origin: Array, destination: Array, draws: Draws) -> Array:
     return draws.xp.floor(distance * 500.0 + 100.0)
 
 
-def _lateness(flight: dict[str, Array], draws: Draws) -> Any:
+def _lateness(flight: dict[str, Array], draws: BlockDraws) -> Any:
     of_rule, xp = rule(draws), draws.xp
     day = xp.astype(flight["minute"] - FIRST_MINUTE, xp.float32) * (
         1 / (LAST_MINUTE - FIRST_MINUTE)

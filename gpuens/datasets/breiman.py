@@ -8,7 +8,7 @@ from typing import Any
 
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, Draws
+from .draws import LABELS, BlockDraws
 from .tables import ARGUMENTS, check_counts, make_table
 
 N_WAVE = 21
@@ -28,7 +28,7 @@ OF_NORMALS = f"""n_rows : int
     Breiman, "Arcing classifiers", The Annals of Statistics 26, 1998 (before: "Bias, variance and
     arcing classifiers", report 460, University of California, Berkeley, 1996)."""
 
-Place = Callable[[Any, float, Draws], tuple[Any, Any]]
+Place = Callable[[Any, float, BlockDraws], tuple[Any, Any]]
 """The features (shape (n_features, n_rows)) and the classes of a block of rows, made of standard
 normal deviates, ``2 / √n_features`` and further draws."""
 
@@ -61,7 +61,7 @@ def make_twonorm(
     ((1000, 20), True, True)
     """
 
-    def place(X: Array, a: float, draws: Draws) -> tuple[Array, Array]:
+    def place(X: Array, a: float, draws: BlockDraws) -> tuple[Array, Array]:
         second, sign = _coin(draws, 0)
         return X + sign * a, second
 
@@ -96,7 +96,7 @@ def make_threenorm(
     ((1000, 20), [0, 1])
     """
 
-    def place(X: Array, a: float, draws: Draws) -> tuple[Array, Array]:
+    def place(X: Array, a: float, draws: BlockDraws) -> tuple[Array, Array]:
         xp = draws.xp
         second, _ = _coin(draws, 0)
         _, sign = _coin(draws, 1)
@@ -136,7 +136,7 @@ def make_ringnorm(
     ((1000, 20), True, True)
     """
 
-    def place(X: Array, a: float, draws: Draws) -> tuple[Array, Array]:
+    def place(X: Array, a: float, draws: BlockDraws) -> tuple[Array, Array]:
         second, sign = _coin(draws, 0)
         inner = sign * -0.5 + 0.5
         return X * (2.0 - inner) + inner * a, second
@@ -189,7 +189,7 @@ def make_waveform(
     check_counts(0, n_noise=n_noise)
     n_features = N_WAVE + int(n_noise)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = draws.normal(n_features)
         signal, y = _wave(draws)
         X[:N_WAVE, :] = X[:N_WAVE, :] + signal
@@ -204,19 +204,19 @@ def _normals(
     check_counts(n_rows=n_rows, n_features=n_features)
     n, a = int(n_features), 2.0 / math.sqrt(n_features)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         return place(draws.normal(n), a, draws)
 
     return make_table(block, n, n_rows, random_state, **where)
 
 
-def _coin(draws: Draws, column: int) -> tuple[Array, Array]:
+def _coin(draws: BlockDraws, column: int) -> tuple[Array, Array]:
     """Draw zeros and ones (int64, shape (n_rows,)), and return 1.0 for 0, -1.0 for 1 (float32)."""
     head = draws.bits(first=column, stream=LABELS)[0, :] >> 31
     return head, draws.xp.astype(1 - head * 2, draws.xp.float32)
 
 
-def _wave(draws: Draws) -> tuple[Array, Array]:
+def _wave(draws: BlockDraws) -> tuple[Array, Array]:
     """Return the mixtures of waves without noise, shape (21, n_rows), and the classes."""
     xp = draws.xp
     u = draws.uniform(stream=LABELS)

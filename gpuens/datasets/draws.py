@@ -31,7 +31,7 @@ QUANTILE_DENOMINATOR = (16.732502964, -9.6513613973, -2.2622852608, 17.485452065
 
 
 @dataclass(frozen=True)
-class Draws:
+class BlockDraws:
     """The draws of a block of rows, as arrays with a line for each column and its rows in line.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, Draws, arctan, sin_pi, sqrt_float64
+from .draws import LABELS, BlockDraws, arctan, sin_pi, sqrt_float64
 from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
 LOW = (0.0, 40 * math.pi, 0.0, 1.0)
@@ -78,7 +78,7 @@ def make_friedman1(
     check_counts(5, n_features=n_features)
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = draws.uniform(int(n_features))
         x1, x2, x3, x4, x5 = _in_float64(X, 5, draws)
         centred = x3 - 0.5
@@ -172,7 +172,7 @@ def _circuit(
 ) -> tuple[Array, Array]:
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         xp = draws.xp
         low, width = (
             xp.asarray(numbers, dtype=xp.float64, device=draws.device)[:, None]
@@ -186,10 +186,10 @@ def _circuit(
     return make_table(block, 4, n_rows, random_state, target="float64", **where)
 
 
-def _in_float64(X: Array, n: int, draws: Draws) -> list[Array]:
+def _in_float64(X: Array, n: int, draws: BlockDraws) -> list[Array]:
     return [draws.xp.astype(X[k, :], draws.xp.float64) for k in range(n)]
 
 
-def _noise(draws: Draws, scale: float) -> Array:
+def _noise(draws: BlockDraws, scale: float) -> Array:
     xp = draws.xp
     return xp.astype(draws.normal(stream=LABELS)[0, :], xp.float64) * float(scale)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, RULE, Draws, sqrt_float32
+from .draws import LABELS, RULE, BlockDraws, sqrt_float32
 from .tables import ARGUMENTS, check_counts, column, labels, make_table, pilot, rule
 
 N_TERMS = 16
@@ -63,14 +63,14 @@ def make_higgs_like(
     check_counts(n_rows=n_rows, n_features=n_features)
     centre = _centre(int(n_features))
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = _features(draws, int(n_features))
         return X, labels(_noisy_score(X, draws) > centre, draws)
 
     return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
 
 
-def _features(draws: Draws, n_features: int) -> Array:
+def _features(draws: BlockDraws, n_features: int) -> Array:
     X = draws.normal(n_features)
     energies = X[1::4, :] * 2.0**-5 + 1.0
     for _ in range(4):  # (1 + z/32)^16 is about e^(z/2)
@@ -89,7 +89,7 @@ def _terms(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     return features, draws.normal(2, first=3, stream=RULE)[:, :N_TERMS]
 
 
-def _noisy_score(X: Array, draws: Draws) -> Any:
+def _noisy_score(X: Array, draws: BlockDraws) -> Any:
     """Return a sum of terms with a product, its slope falling as that grows, times a hump."""
     xp = draws.xp
     features, weights = _terms(X.shape[0])
@@ -164,7 +164,7 @@ def make_covtype_like(
     return make_table(_block, n_features, n_rows, random_state, rows=rows, xp=xp, device=device)
 
 
-def _block(draws: Draws) -> tuple[Array, Array]:
+def _block(draws: BlockDraws) -> tuple[Array, Array]:
     xp = draws.xp
     numeric, noise = draws.normal(N_NUMERIC), draws.normal(2, stream=LABELS)
     altitude = numeric[0, :]
@@ -186,13 +186,13 @@ def _graded(values: Array, n_grades: int, xp: ModuleType) -> Array:
     return xp.astype(xp.clip((values + 3.0) * (n_grades / 6), 0, n_grades - 1), xp.int64)
 
 
-def _indicators(codes: Array, n: int, draws: Draws) -> Array:
+def _indicators(codes: Array, n: int, draws: BlockDraws) -> Array:
     xp = draws.xp
     which = xp.arange(n, dtype=xp.int64, device=draws.device)
     return xp.astype(codes[None, :] == which[:, None], xp.float32)
 
 
-def _cover_type(numeric: Array, area: Array, soil: Array, draws: Draws) -> Array:
+def _cover_type(numeric: Array, area: Array, soil: Array, draws: BlockDraws) -> Array:
     """Return the class with the highest utility: common or rare, by place, by pairs of features."""
     xp, of_rule = draws.xp, rule(draws)
     classes = xp.arange(N_CLASSES, dtype=xp.int64, device=draws.device)[:, None]

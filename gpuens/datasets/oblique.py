@@ -7,7 +7,7 @@ from typing import Any
 
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, Draws
+from .draws import LABELS, BlockDraws
 from .tables import ARGUMENTS, check_counts, make_table
 
 
@@ -60,7 +60,7 @@ def make_sparse_parity(
             "that of the first features."
         )
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = draws.uniform(int(n_features)) * 2.0 - 1.0
         positive = draws.xp.astype(X > 0.0, draws.xp.int64)
         y = positive[0, :]
@@ -113,7 +113,7 @@ def make_trunk(
     check_counts(n_features=n_features)
     means = [[1.0 / math.sqrt(j)] for j in range(1, int(n_features) + 1)]
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         xp, device = draws.xp, draws.device
         y = draws.bits(stream=LABELS)[0, :] >> 31
         sign = xp.astype(y, xp.float32) * 2.0 - 1.0

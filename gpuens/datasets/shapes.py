@@ -9,7 +9,7 @@ from scipy.special import chdtri
 
 from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, Draws, cos_pi, sin_pi, sqrt_float64
+from .draws import LABELS, BlockDraws, cos_pi, sin_pi, sqrt_float64
 from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
 
@@ -111,7 +111,7 @@ def _plane(
     float64."""
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         xp = draws.xp
         y = draws.bits(stream=LABELS)[0, :] >> 31
         lower = xp.astype(y, xp.float64)
@@ -166,7 +166,7 @@ def make_hastie_10_2(
     True
     """
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = draws.normal(10)
         return X, _shell(X, [MEDIAN_OF_CHI_SQUARED_10], draws) * 2 - 1
 
@@ -221,14 +221,14 @@ def make_nested_spheres(
     shares = [k / int(n_classes) for k in range(1, int(n_classes))]
     limits = [round(float(chdtri(n_features, 1.0 - share)), 6) for share in shares]
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = draws.normal(int(n_features))
         return X, _shell(X, limits, draws)
 
     return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
 
 
-def _shell(X: Array, limits: list[float], draws: Draws) -> Array:
+def _shell(X: Array, limits: list[float], draws: BlockDraws) -> Array:
     """Count the squared radii that a point is beyond (int64). Squares of float32 are exact in
     float64; they are added one after the other, because libraries sum in different orders."""
     xp = draws.xp

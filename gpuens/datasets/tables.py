@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from ..devices.placement import resolve_device
 from ..estimators.parameters import is_count, is_number, seed_of
 from ..kernels.runtime.arrays import Array
-from .draws import Draws
+from .draws import BlockDraws
 
 RULE_SEED = 2014
 """Seed of what ties the labels to the features; ``random_state`` draws the rows only."""
@@ -26,7 +26,7 @@ them. Four times as many made NumPy half as fast."""
 LARGE_BLOCK = 2**23
 """The same where a block costs some launches on a device: about 300 MB."""
 
-Block = Callable[[Draws], tuple[Any, Any]]
+Block = Callable[[BlockDraws], tuple[Any, Any]]
 """The features (float32, shape (n_features, n_rows)) and the target (shape (n_rows,)) of a block
 of rows."""
 
@@ -86,28 +86,28 @@ def make_table(
         y = xp.empty(end - begin, dtype=getattr(xp, target), device=device)
         for first in range(begin, end, step):
             last = min(first + step, end)
-            columns, values = block(Draws(xp, device, seed, first, last))
+            columns, values = block(BlockDraws(xp, device, seed, first, last))
             X[first - begin : last - begin, :] = columns.T
             y[first - begin : last - begin] = values
     return X, y
 
 
-def pilot() -> Draws:
+def pilot() -> BlockDraws:
     """Return the draws of a fixed table in NumPy, by which classes are balanced."""
-    return Draws(array_namespace(np.empty(0)), None, RULE_SEED, 0, PILOT_ROWS)
+    return BlockDraws(array_namespace(np.empty(0)), None, RULE_SEED, 0, PILOT_ROWS)
 
 
-def rule(draws: Draws) -> Draws:
+def rule(draws: BlockDraws) -> BlockDraws:
     """Return the draws that define a problem's rule, in the library of the table's."""
-    return Draws(draws.xp, draws.device, RULE_SEED, 0, 1)
+    return BlockDraws(draws.xp, draws.device, RULE_SEED, 0, 1)
 
 
-def column(values: Any, draws: Draws) -> Array:
+def column(values: Any, draws: BlockDraws) -> Array:
     """Return numbers of a rule as a float32 array of shape (n, 1)."""
     return draws.xp.asarray(np.asarray(values, np.float32)[:, None], device=draws.device)
 
 
-def labels(condition: Array, draws: Draws) -> Array:
+def labels(condition: Array, draws: BlockDraws) -> Array:
     """Return classes 1 and 0 (int64) by whether a condition holds."""
     return draws.xp.astype(condition, draws.xp.int64)
 

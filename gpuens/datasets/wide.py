@@ -11,7 +11,7 @@ import numpy as np
 from ..estimators.docstrings import documented
 from ..estimators.parameters import is_number
 from ..kernels.runtime.arrays import Array
-from .draws import LABELS, RULE, Draws
+from .draws import LABELS, RULE, BlockDraws
 from .tables import ARGUMENTS, check_counts, column, labels, make_table, pilot
 
 N_USED, N_SINGLE, N_PAIRS = 200, 40, 40
@@ -64,7 +64,7 @@ def make_wide_sparse(
     n_features, density = int(n_features), float(density)
     limit = _limit(n_features, density)
 
-    def block(draws: Draws) -> tuple[Array, Array]:
+    def block(draws: BlockDraws) -> tuple[Array, Array]:
         X = _counts(draws, n_features, density, n_features)
         return X, labels(_noisy_score(X, draws) > limit, draws)
 
@@ -79,7 +79,7 @@ def _chances(n_features: int, density: float) -> np.ndarray:
     return np.array([int(min(scale * z, MOST_OF_A_COLUMN) * 2**32) for z in zipf], np.int64)
 
 
-def _counts(draws: Draws, n_features: int, density: float, n: int) -> Array:
+def _counts(draws: BlockDraws, n_features: int, density: float, n: int) -> Array:
     """Return the first n columns, shape (n, n_rows)."""
     xp = draws.xp
     bits = draws.bits(n)
@@ -99,7 +99,7 @@ def _terms(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     return columns, draws.normal(first=1, stream=RULE)[0, : N_SINGLE + N_PAIRS]
 
 
-def _noisy_score(X: Array, draws: Draws) -> Any:
+def _noisy_score(X: Array, draws: BlockDraws) -> Any:
     xp = draws.xp
     columns, weights = _terms(X.shape[0])
     used = xp.take(X, xp.asarray(columns, device=draws.device), axis=0)

@@ -61,7 +61,7 @@ def device_of_worker(device: str, share: Share, X: Any, work: Work, **others: An
 
 
 class _Found(NamedTuple):
-    """What a worker has chosen: the kind of the device, the name of a GPU, and what is wrong."""
+    """The choice of a worker: the kind of the device, the name of a GPU, and what is wrong."""
 
     kind: str
     name: str

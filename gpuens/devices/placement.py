@@ -135,7 +135,8 @@ class Device:
 
 
 class _OnGpu:
-    """A block whose operations run on a GPU. A prediction enters two, so it is no generator."""
+    """A block whose operations run on a GPU. A prediction enters two, so it is a class and not a
+    generator."""
 
     __slots__ = ("_before", "_device")
 
@@ -427,7 +428,7 @@ def _gpu_for(device: str, index: int, name: str, gpu: int) -> Device:
 
 
 def _origin(device: str, homes: dict[str, int]) -> str:
-    """What names the device: the word, or the first of the arrays on a GPU."""
+    """Return what names the device: the word, or the first of the arrays on a GPU."""
     if device != "auto":
         return f"device={device!r}"
     name, gpu = next(iter(homes.items()))

@@ -100,7 +100,7 @@ class Work(NamedTuple):
 
     @property
     def pays_on_gpu(self) -> bool:
-        """Whether data in host memory should be worked on by a GPU."""
+        """Return whether data in host memory should be worked on by a GPU."""
         return self.cpu >= SPEEDS.least_seconds and self.cpu >= SPEEDS.margin * self.on_gpu
 
     def times(self, n: Any) -> Work:

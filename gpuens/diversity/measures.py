@@ -88,8 +88,8 @@ def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
 @documented(PAIRWISE, of="")
 @on_its_gpu
 def correlation(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
-    """The correlation coefficient of being right:
-    ``(N11 N00 - N01 N10) / sqrt((N11 + N10) (N01 + N00) (N11 + N01) (N10 + N00))``.
+    """Return the correlation coefficient of being right: ``(N11 N00 - N01 N10) / sqrt((N11 + N10)
+    (N01 + N00) (N11 + N01) (N10 + N00))``.
 
     0 also where one of the models is always right or always wrong.
 

@@ -44,7 +44,7 @@ class Parts:
 
 
 class ImportedModel(ForestEstimator):
-    """What the two estimators share: they are fitted from the start, and never again.
+    """The common part of the two estimators: they are fitted from the start, and never again.
 
     Parameters
     ----------

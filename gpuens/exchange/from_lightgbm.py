@@ -149,7 +149,7 @@ def _read(data: bytes, num_iteration: int | None, classes: Any, kind: str | None
     n_outputs = head.field("num_tree_per_iteration").integer(1, MOST_OUTPUTS)
     n_rounds = _n_rounds(len(blocks) - 1, n_outputs, num_iteration)
     trees = [
-        _Tree(_Lines(block, f"Tree={k}, "), n_features)
+        _LightgbmTree(_Lines(block, f"Tree={k}, "), n_features)
         for k, block in enumerate(blocks[1 : 1 + n_rounds * n_outputs])
     ]
     link, slope, objective = _link_of(head)
@@ -226,7 +226,7 @@ def _classes_of(
     return None
 
 
-class _Tree:
+class _LightgbmTree:
     """The arrays of one tree: splits first, then leaves, which children name as ``-1 - leaf``."""
 
     def __init__(self, lines: _Lines, n_features: int) -> None:
@@ -306,7 +306,7 @@ class _Tree:
             self.sets.append(np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little")))
 
 
-def _joined(trees: list[_Tree], n_features: int, n_outputs: int) -> SourceTrees:
+def _joined(trees: list[_LightgbmTree], n_features: int, n_outputs: int) -> SourceTrees:
     sizes = np.array([tree.feature.size for tree in trees], np.int64)
     offset = np.concatenate([[0], np.cumsum(sizes)])
     members = [members for tree in trees for members in tree.sets]
@@ -337,7 +337,7 @@ def _joined(trees: list[_Tree], n_features: int, n_outputs: int) -> SourceTrees:
     )
 
 
-def _zero_missing(trees: list[_Tree]) -> np.ndarray:
+def _zero_missing(trees: list[_LightgbmTree]) -> np.ndarray:
     """Return the features whose zeros are missing."""
     zero = np.unique(joined([tree.zero_missing for tree in trees], np.int64))
     other = np.unique(joined([tree.not_zero_missing for tree in trees], np.int64))

@@ -137,7 +137,7 @@ def _classes_of(
 def _trees_of(
     document: Field, n_features: int, shape: tuple[int, int], base: np.ndarray, single: bool
 ) -> tuple[SourceTrees, np.ndarray]:
-    trees = [_Tree(field, n_features, single) for field in document["trees"].items()]
+    trees = [_TreeliteTree(field, n_features, single) for field in document["trees"].items()]
     n_targets, n_classes = shape
     rows, columns = document["leaf_vector_shape"].integers(1, MOST_OUTPUTS, 2).tolist()
     target = document["target_id"].integers(-1, n_targets - 1, len(trees))
@@ -196,7 +196,7 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
-class _Tree:
+class _TreeliteTree:
     """The arrays of one tree, whose nodes come in any order."""
 
     def __init__(self, field: Field, n_features: int, single: bool) -> None:

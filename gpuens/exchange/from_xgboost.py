@@ -247,7 +247,7 @@ def _trees_of(
     model: Field, n_features: int, base: np.ndarray, drops: np.ndarray | None
 ) -> SourceTrees:
     fields = list(model["trees"].items())
-    trees = [_Tree(field, n_features, base.size) for field in fields]
+    trees = [_XgboostTree(field, n_features, base.size) for field in fields]
     output = model["tree_info"].integers(0, base.size - 1, len(trees))
     width = max((tree.value.shape[1] for tree in trees), default=1)
     if any(tree.value.shape[1] != width for tree in trees):
@@ -291,7 +291,7 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
-class _Tree:
+class _XgboostTree:
     """The arrays of one tree of a file."""
 
     def __init__(self, field: Field, n_features: int, n_outputs: int) -> None:
@@ -356,7 +356,7 @@ class _Tree:
         self.threshold[nodes] = 0.0
 
 
-def _sets_of(trees: list[_Tree], offset: np.ndarray) -> CategorySets:
+def _sets_of(trees: list[_XgboostTree], offset: np.ndarray) -> CategorySets:
     """Return the sets of all trees: their members go right."""
     sizes = joined([tree.sizes for tree in trees], np.int64)
     return CategorySets(

@@ -38,7 +38,7 @@ AVERAGES = ("nothing", "scores", "predictions")
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How rows are read.
+    """The reading of rows.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """How sums become scores and predictions.
+    """The way from sums to scores and predictions.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Finish:
         return raw
 
     def predictions(self, raw: Array, device: Device, n_chosen: int) -> Array:
-        """Return what the link makes of raw scores: (n_rows,) or (n_rows, n_columns)."""
+        """Return the raw scores transformed by the link: (n_rows,) or (n_rows, n_columns)."""
         xp = device.xp
         if self.averages == "predictions":
             raw = raw / raw.dtype.type(max(1, n_chosen))

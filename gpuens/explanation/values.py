@@ -12,7 +12,7 @@ from ..devices.placement import CPU, Device
 from ..forest.forest import Forest
 from ..kernels.explanation.contributions import add_contributions
 from ..kernels.explanation.interventional import MOST_SLOTS, add_interventional
-from ..kernels.explanation.program import Program, Size, Splits, lay_out
+from ..kernels.explanation.program import DepthFirstSplits, Program, Size, lay_out
 from ..kernels.runtime.arrays import Array
 
 PART_BYTES = 2**27
@@ -33,7 +33,7 @@ def program_of(forest: Forest, device: Device, with_covers: bool) -> tuple[Progr
         cover = forest.cover if with_covers else np.ones(forest.cover.size)
         program, size = lay_out(forest._trees_on(CPU), cover, forest.n_outputs)
         with device.active():
-            splits = Splits(*map(device.asarray, program.splits))
+            splits = DepthFirstSplits(*map(device.asarray, program.splits))
             program = Program(splits, *map(device.asarray, program[1:]))
         kept[key] = device.settled(program), size
     return kept[key]

@@ -104,7 +104,7 @@ def _source(model: Additive, name: str, header: str) -> str:
 
 
 def _tables(model: Additive) -> Iterable[str]:
-    """The nodes of all trees; ``child`` of a leaf is the place of its values."""
+    """Return the nodes of all trees; ``child`` of a leaf is the place of its values."""
     forest = model.forest
     leaf = forest.feature < 0
     first = np.repeat(forest.offset[:-1], np.diff(forest.offset))

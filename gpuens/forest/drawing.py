@@ -156,7 +156,7 @@ def rounded(number: float, precision: int) -> str:
 
 
 @dataclass(frozen=True)
-class Labels:
+class NodeLabels:
     """Settings of the text in a node, under their names in scikit-learn."""
 
     subject: Subject

@@ -7,7 +7,7 @@ from typing import Any
 from .drawing import (
     CROPPED,
     CROPPED_COLOR,
-    Labels,
+    NodeLabels,
     colors,
     conditions,
     draw,
@@ -252,7 +252,7 @@ def _dot_head(
 
 
 def _dot_lines(
-    labels: Labels,
+    labels: NodeLabels,
     fills: list[str] | None,
     max_depth: int | None,
     leaves_parallel: bool,
@@ -287,11 +287,11 @@ def _dot_lines(
 
 def _labels(
     decision_tree: Any, max_depth: int | None, feature_names: Any, class_names: Any, **settings: Any
-) -> Labels:
+) -> NodeLabels:
     _check_max_depth(max_depth)
     subject = read_tree(decision_tree)
     features = read_feature_names(feature_names, subject.view.n_features, "x[{}]")
-    return Labels(subject, features, read_class_names(class_names, subject), **settings)
+    return NodeLabels(subject, features, read_class_names(class_names, subject), **settings)
 
 
 def _leaf_text(

@@ -83,7 +83,7 @@ class TreeView:
 
     @property
     def capacity(self) -> int:
-        """The same as ``node_count``: a finished tree has no room to grow."""
+        """Equal to ``node_count``: a finished tree has no room to grow."""
         return self.node_count
 
     @property

@@ -126,12 +126,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             self._seed = seed_of(self.random_state)
             self._prepare(X, y, sample_weight)
         first = 0 if before is None else before.n_trees
-        n_new = self.n_estimators - first
-        if n_new < 0:
-            raise ValueError(
-                f"n_estimators={self.n_estimators} must be larger or equal to the {first} trees "
-                "that are there when warm_start==True."
-            )
+        n_new = self._count_new_trees(first)
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
         data = self._read_training(
@@ -156,23 +151,35 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         self._n_draws = self._draws(self._n_rows)
         report = self._report(data, before, home)
         if n_new > 0:
-            for name in (*OOB_ATTRIBUTES, "_members"):
-                self.__dict__.pop(name, None)
+            self._forget_members()
             grower = ForestGrower(self, data, self._plan, self._seed, device)
             grown = pruned(self._grow(grower, first, n_new, report), self.ccp_alpha)
             self.forest_ = grown if before is None else Forest.concatenate([before, grown])
-            drawn = (
-                self._n_draws
-                if self.bootstrap or data.weight is None
-                else int(np.count_nonzero(data.weight))
-            )
-            n_seen = drawn // 2 if getattr(self, "honest", False) else drawn
-            self._warn_if_no_split(self.forest_, data, n_seen)
+            self._warn_if_no_split(self.forest_, data, self._rows_of_tree(data))
             if report.done < n_new:
                 warn_of_interruption(self.forest_.n_trees, stacklevel=3)
                 # Its sums may lack a tree, or half of one.
                 report = self._report(data, self.forest_, home)
         report.finish()
+
+    def _forget_members(self) -> None:
+        for name in (*OOB_ATTRIBUTES, "_members"):
+            self.__dict__.pop(name, None)
+
+    def _count_new_trees(self, n_before: int) -> int:
+        if self.n_estimators < n_before:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be larger or equal to the {n_before} trees "
+                "that are there when warm_start==True."
+            )
+        return int(self.n_estimators - n_before)
+
+    def _rows_of_tree(self, data: TrainingData) -> int:
+        """Return how many rows decide about a tree's splits, counted as often as drawn."""
+        drawn = self._n_draws
+        if not self.bootstrap and data.weight is not None:
+            drawn = int(np.count_nonzero(data.weight))
+        return drawn // 2 if getattr(self, "honest", False) else drawn
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose what a forest that has no trees yet chooses by the data."""
@@ -222,7 +229,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     @property
     def _plan(self) -> SamplingPlan:
-        """How the rows of each tree are drawn."""
+        """The drawing of the rows of each tree."""
         n_draws = self._n_draws if self.bootstrap else self._n_rows
         return SamplingPlan.of_rows(self._n_rows, n_draws, bool(self.bootstrap), self._seed)
 
@@ -283,7 +290,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     @property
     def feature_importances_percent_(self) -> np.ndarray:
-        """The same in percent of the most important feature, from 0 to 100 (Friedman 2001)."""
+        """Importances in percent of the most important feature, from 0 to 100 (Friedman 2001)."""
         importances = self.feature_importances_
         return 100.0 * importances / max(float(importances.max()), 1e-300)
 
@@ -398,7 +405,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether arrays are equal, or sequences of these, or both None."""
+    """Return whether arrays are equal, or sequences of these, or both None."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     return (a is None and b is None) or np.array_equal(a, b)

@@ -20,7 +20,7 @@ from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import not_sharing
-from ..kernels.statistics.samples import Sample, records_of_sample
+from ..kernels.statistics.samples import SampleRecords, records_of_sample
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
@@ -147,12 +147,12 @@ class ForestGrower:
             finish=self._finish(trees, self.data.problem), after_batch=after_batch,
         )  # fmt: skip
 
-    def records(self, tree: int) -> Array | Sample:
+    def records(self, tree: int) -> Array | SampleRecords:
         """Return the records that a tree is grown on (see ``grow_forest``)."""
         if not self._is_honest:
             return self._sample(tree)
         sample = self._sample(tree)
-        if isinstance(sample, Sample):
+        if isinstance(sample, SampleRecords):
             sample = sample.records[: int(sample.size[0])]
         key = tree_key(self.seed, tree)
         records, self._others[tree] = halves_of(sample, key, self.device)
@@ -164,7 +164,7 @@ class ForestGrower:
 
     @property
     def _is_balanced(self) -> bool:
-        """Whether each tree has weights of its own."""
+        """Return whether each tree has weights of its own."""
         return bool(getattr(self.estimator, "class_weight", None) == "balanced_subsample")
 
     def _finish(
@@ -225,7 +225,7 @@ class ForestGrower:
     def _estimates(self) -> Estimates:  # a GPU's target is copied to the host once
         return Estimates(self.data.problem, self.data.table)
 
-    def _sample(self, tree: int) -> Array | Sample:
+    def _sample(self, tree: int) -> Array | SampleRecords:
         """Return the records of a tree's sample."""
         used, device = self.data.used, self.device
         if not self.plan.replace:

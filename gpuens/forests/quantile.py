@@ -163,7 +163,7 @@ DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", defau
 
 
 @dataclass
-class _Grown:
+class _GrownTargets:
     """The data and records that the targets in leaves are collected from."""
 
     data: TrainingData
@@ -227,7 +227,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         self._require_no_bounds(_read_quantiles(self.default_quantiles, "default_quantiles"))
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device)
-        grown: _Grown | None = self.__dict__.pop("_grown", None)
+        grown: _GrownTargets | None = self.__dict__.pop("_grown", None)
         if grown is None:  # a warm start that had nothing to add
             return
         first = 0 if before is None else before.n_trees
@@ -259,7 +259,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         # Ctrl-C can come between the end of a batch and the look at its records.
         if not kept:
             raise KeyboardInterrupt
-        self._grown = _Grown(grower.data, kept)
+        self._grown = _GrownTargets(grower.data, kept)
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:

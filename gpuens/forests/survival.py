@@ -48,7 +48,7 @@ FOREST_OF_TIMES = {
 
 
 @dataclass
-class _Grown:
+class _GrownHazards:
     """The data and records that the hazards in leaves are collected from."""
 
     data: TrainingData
@@ -109,7 +109,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device)
-        grown: _Grown | None = self.__dict__.pop("_grown", None)
+        grown: _GrownHazards | None = self.__dict__.pop("_grown", None)
         if grown is None:  # a warm start that had nothing to add
             return
         survival, timeline = self._observed
@@ -140,7 +140,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         # Ctrl-C can come between the end of a batch and the look at its records.
         if not kept:
             raise KeyboardInterrupt
-        self._grown = _Grown(grower.data, kept)
+        self._grown = _GrownHazards(grower.data, kept)
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
     def _set_out_of_bag(self, data: TrainingData, survival: Survival, device: Device) -> None:

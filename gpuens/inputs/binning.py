@@ -118,8 +118,8 @@ class Binner:
 
     @lazy_property
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the cuts of each feature begin, and all cuts, one after the other, with room for
-        the bins of a feature behind them."""
+        """The beginnings of the cuts of each feature, and all cuts, one after the other, with room
+        for the bins of a feature behind them."""
         begin = np.cumsum([0, *map(len, self.thresholds)])
         return begin, np.concatenate([*self.thresholds, np.full(MAX_BINS, np.inf)])
 

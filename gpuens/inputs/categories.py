@@ -193,7 +193,7 @@ def _read_training(
     return table_of(values, device, estimator)
 
 
-def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> Array:
+def _learn(source: TableSource, feature: int, distinct: list[np.ndarray | None]) -> Array:
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)
     values = column.distinct()
@@ -211,7 +211,7 @@ def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> A
     return column.encode(values)
 
 
-def _encode(source: Source, feature: int, known: np.ndarray) -> Array:
+def _encode(source: TableSource, feature: int, known: np.ndarray) -> Array:
     column = source.column(feature)
     kinds = column.kind(), kind_of(known)
     if None not in kinds and kinds[0] != kinds[1]:
@@ -222,7 +222,7 @@ def _encode(source: Source, feature: int, known: np.ndarray) -> Array:
     return column.encode(known)
 
 
-def _resolve(categorical_features: Any, source: Source) -> np.ndarray:
+def _resolve(categorical_features: Any, source: TableSource) -> np.ndarray:
     """Return which features are categorical: bool, shape (n_features,)."""
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return columns_of_categories(source.X)  # other tables have no such types
@@ -261,7 +261,7 @@ def _kinds(array: np.ndarray) -> str:
     return ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
 
 
-def _positions_of(wanted: list[str], source: Source) -> list[int]:
+def _positions_of(wanted: list[str], source: TableSource) -> list[int]:
     names = source.names
     if names is None:
         raise ValueError(
@@ -281,7 +281,7 @@ def _positions_of(wanted: list[str], source: Source) -> list[int]:
     return [names.index(n) for n in wanted]
 
 
-def _require_positions(positions: list[int], wanted: np.ndarray, source: Source) -> None:
+def _require_positions(positions: list[int], wanted: np.ndarray, source: TableSource) -> None:
     outside = [p for p in positions if not 0 <= p < source.n_features]
     if outside:
         raise ValueError(
@@ -304,7 +304,7 @@ Codes = Mapping[int, Callable[[], Any]]
 once."""
 
 
-class Source(ABC):
+class TableSource(ABC):
     """A table whose shape and features were checked, but not yet its values."""
 
     names: list[Any] | None = None
@@ -327,7 +327,7 @@ class Source(ABC):
         """Return all values, as numbers."""
 
 
-class _FrameSource(Source):
+class _FrameSource(TableSource):
     def __init__(self, X: Any, name: str) -> None:
         self.names = column_names(X)
         super().__init__(X, len(self.names), name)
@@ -339,7 +339,7 @@ class _FrameSource(Source):
         return frame_to_numpy(self.X, self.name, codes)
 
 
-class _ObjectSource(Source):
+class _ObjectSource(TableSource):
     """An array of objects."""
 
     def __init__(self, X: np.ndarray, estimator: Any, name: str) -> None:
@@ -361,7 +361,7 @@ class _ObjectSource(Source):
         return values
 
 
-class _NumberSource(Source):
+class _NumberSource(TableSource):
     """Numbers of any array library, or lists; ``values`` are what ``read_table`` made of X."""
 
     def __init__(self, X: Any, values: Array, device: Device, name: str) -> None:
@@ -397,7 +397,7 @@ def _same(a: Array, b: Array) -> bool:
     return bool(((a == b) | (a != a) & (b != b)).all())
 
 
-def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) -> Source:
+def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) -> TableSource:
     """Check the shape and the features of X; the parameters are those of ``read_features``."""
     if is_frame(X):
         check_frame(X, estimator, reset, name)

@@ -427,7 +427,7 @@ class DictionaryColumn:
 
     @property
     def missing(self) -> np.ndarray:
-        """Whether each value is missing: bool, shape (n_rows,)."""
+        """Return whether each value is missing: bool, shape (n_rows,)."""
         return np.array([*(value is None for value in self._listed), True])[self.codes]
 
     @lazy_property

@@ -90,7 +90,7 @@ def drop_column_importance(
         target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
         splits = list(_splits(estimator, columns, target, weight, X_val, y_val, cv))
-        task = _Task(estimator, splits, scoring, columns.names)
+        task = _DroppingTask(estimator, splits, scoring, columns.names)
         baseline = task(None)
         jobs = 1 if type(estimator).__module__.startswith("gpuens") else None
         with Parallel(n_jobs=jobs or jobs_for(X, columns.device, n_jobs)) as parallel:
@@ -129,7 +129,7 @@ def _splits(
         )  # fmt: skip
 
 
-class _Task:
+class _DroppingTask:
     """Computes the scores of models trained without a feature, one for each split."""
 
     def __init__(self, estimator: Any, splits: list[_Split], scoring: Any, names: Any) -> None:

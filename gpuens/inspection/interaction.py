@@ -48,8 +48,8 @@ def h_statistic(
     max_samples: int = 200,
     random_state: Any = None,
 ) -> Bunch:
-    """The share of the variance of two features' joint partial dependence that their own partial
-    dependences do not explain (Friedman and Popescu 2008, equation 44)::
+    """Return the share of the variance of two features' joint partial dependence that their own
+    partial dependences do not explain (Friedman and Popescu 2008, equation 44)::
 
         H² = Σ (F_jk - F_j - F_k)² / Σ F_jk²
 

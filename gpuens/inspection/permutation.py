@@ -116,7 +116,7 @@ def permutation_importance(
         target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
         scorer = Scorer(estimator, scoring, columns.device)
-        task = _Task(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
+        task = _ShufflingTask(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
         n_jobs = 1 if scorer.in_one_go else jobs_for(X, columns.device, n_jobs)
         with Parallel(n_jobs=n_jobs) as parallel:
             found = parallel(delayed(task)(feature) for feature in range(n_features))
@@ -124,7 +124,7 @@ def permutation_importance(
         return in_library_of(importances_of(baseline, scores), X)
 
 
-class _Task:
+class _ShufflingTask:
     """Computes the scores of one feature, shuffled and not."""
 
     def __init__(

@@ -124,7 +124,7 @@ class FunctionLoss(OneAgainstTheRest):
 
     @property
     def coupled_classes(self) -> bool:
-        """Whether the gradients of a class depend on the other classes' scores."""
+        """Return whether the gradients of a class depend on the other classes' scores."""
         return self.coupled and self.of_classes
 
     def check_gradients(

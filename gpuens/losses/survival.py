@@ -329,7 +329,7 @@ class AFT(SurvivalLoss):
         return 1.0 / float(self.scale), DISTRIBUTIONS[self.distribution]
 
     def largest_step(self, learning_rate: float) -> float:
-        """The curvature of the normal distribution is bounded, so that every step is safe."""
+        """Return the largest safe step: any for the normal distribution, of bounded curvature."""
         if self.distribution == "normal":
             return math.inf
         return largest_step(learning_rate, growth=1.0 / float(self.scale))

@@ -253,8 +253,8 @@ def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:
 
 
 def _fits_batches(base: Any) -> bool:
-    """Whether ``_fit_batch`` of an estimator belongs to its ``fit``: a user's subclass can override
-    one of them."""
+    """Return whether ``_fit_batch`` of an estimator belongs to its ``fit``: a user's subclass can
+    override one of them."""
     for cls in type(base).__mro__:
         if "_fit_batch" in vars(cls) or "fit" in vars(cls):
             return "_fit_batch" in vars(cls)

@@ -51,7 +51,7 @@ def is_own(estimator: Any) -> bool:
 
 
 def takes_gpu_arrays(estimator: Any) -> bool:
-    """Whether an estimator gets arrays as they are, also those in the memory of a GPU.
+    """Return whether an estimator gets arrays as they are, also those in the memory of a GPU.
 
     Those of ``TAKE_GPU_ARRAYS`` do, and pipelines that hold no others.
     """
@@ -60,7 +60,7 @@ def takes_gpu_arrays(estimator: Any) -> bool:
     return type(estimator).__module__.partition(".")[0] in TAKE_GPU_ARRAYS
 
 
-class Rows:
+class MemberRows:
     """Rows of a table in the forms that members need; each form is made once.
 
     Parameters
@@ -79,12 +79,12 @@ class Rows:
         self.n = n_rows_of(self.X)
         self._on_host: Any = None
 
-    def like(self, X: Any) -> Rows:
+    def like(self, X: Any) -> MemberRows:
         """Another table for the same members."""
-        return Rows(X, self.home, self.everywhere)
+        return MemberRows(X, self.home, self.everywhere)
 
     def gets_home_arrays(self, estimator: Any) -> bool:
-        """Whether an estimator gets arrays on ``home``."""
+        """Return whether an estimator gets arrays on ``home``."""
         return self.home == CPU or self.everywhere or takes_gpu_arrays(estimator)
 
     def table(self, estimator: Any) -> Any:
@@ -99,7 +99,7 @@ class Rows:
         """Return targets or weights, which are on ``home``, in the form that an estimator gets."""
         return values if self.gets_home_arrays(estimator) else to_numpy(values)
 
-    def part(self, rows: np.ndarray) -> Rows:
+    def part(self, rows: np.ndarray) -> MemberRows:
         """Return some of the rows, in all forms made so far."""
         part = self.like(take(self.X, rows, self.home))
         if self._on_host is not None:
@@ -195,7 +195,7 @@ def _weighted_part(estimator: Any) -> str:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether the ``fit`` of an estimator, or of a pipeline's last step, takes weights."""
+    """Return whether the ``fit`` of an estimator, or of a pipeline's last step, takes weights."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return bool(has_fit_parameter(last, "sample_weight"))
 
@@ -286,14 +286,14 @@ class TrainingSet:
 
     Parameters
     ----------
-    rows : Rows
+    rows : MemberRows
     target : array, shape (n_rows,) or (n_rows, n_outputs), on the device of ``rows``
         Class numbers (int64) or values (float64).
     weight : float64, shape (n_rows,), on the same device, or None
     metadata : Metadata
     """
 
-    rows: Rows
+    rows: MemberRows
     target: Any
     weight: Any
     metadata: Metadata

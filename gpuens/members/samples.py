@@ -36,7 +36,7 @@ _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """How the rows and features of each member are drawn.
+    """The drawing of the rows and features of each member.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ class SamplingPlan:
 
     @property
     def repeats_little(self) -> bool:
-        """Whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
+        """Return whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
         ``kernels.cart.problem``, up to a negligible chance (see ``draw_counts``)."""
         return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
 
     @property
     def sees_all_features(self) -> bool:
-        """Whether every member gets all columns of the table."""
+        """Return whether every member gets all columns of the table."""
         return self.n_feature_draws == self.n_features and not self.replace_features
 
     def counts(self, member: int, device: Device) -> Any:

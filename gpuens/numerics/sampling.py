@@ -192,7 +192,7 @@ def _first_hits_few(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
 
 
 def _first_hits_many(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
-    """Do the same with a table of all rows instead of sorting."""
+    """Find the first hits with a table of all rows instead of sorting."""
     first = xp.full(n, NEVER, dtype=xp.uint32)
     xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
     rows = xp.flatnonzero(first != NEVER)

@@ -42,7 +42,7 @@ from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
 from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
-from ..members.rows import Rows, home_of, is_own
+from ..members.rows import MemberRows, home_of, is_own
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeRegressor
 from .rounds import (
@@ -225,7 +225,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         before = self._result_before()
         if before is None:
             self._seed = seed_of(self.random_state)
-        table = Rows(self._read_table(X, kinds, device, before is None), device)
+        table = MemberRows(self._read_table(X, kinds, device, before is None), device)
         target = self._read_y(y, table.n, device, before is not None)
         weight = read_sample_weight(sample_weight, table.n, device, estimator=self)
         weight = device.xp.empty(0) if weight is None else weight
@@ -301,7 +301,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         )
 
     def _split(
-        self, table: Rows, target: Array, weight: Array, device: Device
+        self, table: MemberRows, target: Array, weight: Array, device: Device
     ) -> tuple[StagewiseRows, StagewiseRows | None]:
         """Return rows to train on and rows held out, neither with rows of weight zero."""
         used = np.flatnonzero(to_numpy(weight)) if weight.size else np.arange(table.n)
@@ -340,7 +340,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         return self
 
     def _raw_so_far(
-        self, table: Rows, base: np.ndarray, before: StagewiseResult | None, device: Device
+        self, table: MemberRows, base: np.ndarray, before: StagewiseResult | None, device: Device
     ) -> Array:
         raw = _constants(base, table.n, device)
         if before is not None:
@@ -358,7 +358,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         kinds = self._kinds()
         device = self._device_for(kinds, X, self._prediction_work(X))
         with self._working_on(device):
-            table = Rows(self._read_table(X, kinds, device, False), device)
+            table = MemberRows(self._read_table(X, kinds, device, False), device)
             raw = _constants(self._base_score, table.n, device)
             stages = _added(raw, table, self._result(), device)
         for t in range(1, self.n_iter_ + 1):
@@ -451,7 +451,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
 
     @abstractmethod
     def _of_classes(self) -> bool:
-        """Whether this is a classifier."""
+        """Return whether this is a classifier."""
 
 
 def _constants(base: np.ndarray, n_rows: int, device: Device) -> Array:
@@ -459,7 +459,9 @@ def _constants(base: np.ndarray, n_rows: int, device: Device) -> Array:
     return device.xp.zeros((base.size, n_rows)) + device.asarray(base)[:, None]
 
 
-def _added(raw: Array, table: Rows, fitted: StagewiseResult, device: Device) -> Iterator[Array]:
+def _added(
+    raw: Array, table: MemberRows, fitted: StagewiseResult, device: Device
+) -> Iterator[Array]:
     """Yield the raw predictions after every round, always the same array; the sums are those of
     training."""
     n_outputs = raw.shape[0]

@@ -17,7 +17,7 @@ from ..estimators.parameters import check_learner
 from ..estimators.training import FINISHED, Evaluations, Rounds, TrainingResult
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from ..members.rows import Rows, fit_one, takes_weights
+from ..members.rows import MemberRows, fit_one, takes_weights
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import Later, whole_weights
 from .steps import find_steps, negative_gradients
@@ -86,7 +86,7 @@ class StagewiseRounds(Rounds):
         self._members, self._steps = [*before.members], [*before.steps]
         self._rates = [*before.rates]
 
-    def finish(self, started: int) -> tuple[Stage, float]:
+    def finish(self, started: int) -> tuple[AdditiveStage, float]:
         stage = self._learners.fit(started, self._loss, self._training)
         rate = self._schedule(started)
         for rows in self._others:
@@ -95,7 +95,7 @@ class StagewiseRounds(Rounds):
         stage.add_to(self._training, rate, stage.directions)
         return stage, rate
 
-    def settle(self, finished: tuple[Stage, float]) -> None:
+    def settle(self, finished: tuple[AdditiveStage, float]) -> None:
         stage, rate = finished
         self._members += stage.members
         self._steps += stage.steps
@@ -110,7 +110,7 @@ class StagewiseRounds(Rounds):
         return self._loss.mean_later(rows.y, rows.raw, rows.weight, self._learners.device)
 
     def forest(self) -> NoReturn:
-        raise AttributeError("The base learners can be of any kind: they make no forest.")
+        raise AttributeError("forest_ exists only if all base learners are trees of gpuens.")
 
     def model(self, result: TrainingResult) -> Any:
         return self._model(self.result(result))
@@ -127,7 +127,7 @@ class StagewiseRounds(Rounds):
 class StagewiseRows:
     """The rows of a training or validation set.
 
-    table : Rows
+    table : MemberRows
         In the forms that base learners need.
     y : float64, shape (n_rows,), on the device
     weight : float64, shape (n_rows,) or (0,), on the device
@@ -136,14 +136,14 @@ class StagewiseRows:
         Raw predictions of the rounds so far; updated.
     """
 
-    table: Rows
+    table: MemberRows
     y: Array
     weight: Array
     raw: Any  # None until the best constant is known
 
 
 @dataclass(frozen=True)
-class Stage:
+class AdditiveStage:
     """The additions of a round: ``steps[k] * members[k]`` to output k.
 
     members : list of fitted estimators, one an output
@@ -186,7 +186,7 @@ class StagewiseLearners:
     seed: int
     device: Device
 
-    def fit(self, t: int, loss: Loss, rows: StagewiseRows) -> Stage:
+    def fit(self, t: int, loss: Loss, rows: StagewiseRows) -> AdditiveStage:
         """Train the members of round t, counted from 0.
 
         Raises
@@ -215,7 +215,7 @@ class StagewiseLearners:
             steps = [1.0] * len(members)
             if self.line_search:
                 steps = find_steps(loss, drawn.y, drawn.raw, own, drawn.weight, device)
-            stage = Stage(members, steps, directions)
+            stage = AdditiveStage(members, steps, directions)
             if len(chosen) == 1:
                 return stage
             after = drawn.raw + device.asarray(np.array(steps))[:, None] * own
@@ -249,13 +249,15 @@ def warn_if_nothing_was_learned(
     warn_if_members_have_no_split(kinds[0], result.members, rows.table.X, rows.y, n_seen)
 
 
-def directions_of(members: list[Any], table: Rows, device: Device, checked: bool = False) -> Array:
+def directions_of(
+    members: list[Any], table: MemberRows, device: Device, checked: bool = False
+) -> Array:
     """Return the predictions of members.
 
     Parameters
     ----------
     members : list of fitted estimators
-    table : Rows
+    table : MemberRows
     device : Device
     checked : bool
         Whether NaN and infinity are errors.

@@ -22,11 +22,11 @@ from ..kernels.runtime.dtypes import Codes
 from .ahead import write_behind
 from .extremes import Extremes, ExtremesOfBatches
 from .parts import Features
-from .sources import Batch, Source
+from .sources import BatchSource, RowBatch
 
 
-class Columns(BaseEstimator):
-    """Gets the attributes that reading a batch sets on an estimator."""
+class BatchAttributes(BaseEstimator):
+    """Receives the attributes that reading a batch sets on an estimator."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Survey:
 class Reader:
     """Reads a source and shows how far it is."""
 
-    source: Source
+    source: BatchSource
     categorical_features: Any
     seed: int
     verbose: bool
@@ -70,7 +70,7 @@ class Reader:
     def __post_init__(self) -> None:
         self.n_rows, self.version = self.source.n_rows, self.source.version
 
-    def batches(self, task: str) -> Iterator[Batch]:
+    def batches(self, task: str) -> Iterator[RowBatch]:
         """Yield the batches, with a bar of progress if that is wanted."""
         from tqdm.auto import tqdm  # which training on arrays does not need
 
@@ -81,14 +81,14 @@ class Reader:
 
     def survey(self) -> Survey:
         """Read all rows for the first time."""
-        first: Columns | None = None
+        first: BatchAttributes | None = None
         seen = Survey(Features(0, None, None, None), [], [], None, None, {}, None)
         target, weights = Collected(), list[Any]()
         has_target: list[bool] = []
         values_of: dict[int, np.ndarray] = {}
-        sample = _Sample(self.n_rows, self.seed)
+        sample = _CutPointSample(self.n_rows, self.seed)
         for number, batch in enumerate(self.batches("Reading")):
-            told = Columns()
+            told = BatchAttributes()
             table = self._read(batch, told, number)
             if first is None:
                 first = told
@@ -128,12 +128,12 @@ class Reader:
             They are not the rows of the first time.
         """
         begin = number = 0
-        told = Columns()
+        told = BatchAttributes()
         survey.features.describe(told)
         for number, batch in enumerate(self.batches(task), 1):
             if number > len(survey.lengths):
                 break
-            alone = Columns()
+            alone = BatchAttributes()
             table = self._read(batch, alone, number - 1)
             if len(table) != survey.lengths[number - 1] or (
                 self._checksum(table, alone) != survey.checksums[number - 1]
@@ -162,7 +162,7 @@ class Reader:
     def _checksum(self, table: np.ndarray, told: Any) -> int:
         return 0 if self.version is not None else _checksum(table, told)
 
-    def _read(self, batch: Batch, told: Any, number: int) -> np.ndarray:
+    def _read(self, batch: RowBatch, told: Any, number: int) -> np.ndarray:
         """Read the features of a batch by itself, and set on ``told`` what they are."""
         table = read_features(
             batch.X,
@@ -174,7 +174,7 @@ class Reader:
         return to_numpy(table.values)
 
 
-class _Sample:
+class _CutPointSample:
     """The rows that cut points are chosen from, collected where the number of rows is known."""
 
     def __init__(self, n_rows: int | None, seed: int, weight: np.ndarray | None = None) -> None:
@@ -209,7 +209,7 @@ def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_thr
     is_other = sampled is not None and survey.n_used < survey.n_rows  # weights are known only now
     if survey.sample is None or is_other:
         survey.sample = None
-        sample = _Sample(survey.n_rows, reader.seed, weight)
+        sample = _CutPointSample(survey.n_rows, reader.seed, weight)
         for _, table in reader.again(survey, "Sampling"):
             sample.add(table)
         survey.sample = sample.rows
@@ -321,7 +321,7 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray | None:
     assert weights is not None
     if weights.any():
         name = f"weight of batch {number}"
-        return to_numpy(read_sample_weight(weights, n, CPU, estimator=Columns(), name=name))
+        return to_numpy(read_sample_weight(weights, n, CPU, estimator=BatchAttributes(), name=name))
     return weights.astype(np.float64)
 
 

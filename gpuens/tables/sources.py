@@ -20,7 +20,7 @@ FEWEST_ROWS = 1024
 VALUE_BYTES = 8
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Some rows: features (an array or a data frame), and the target and weights that belong to
     them, or None."""
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     weight: Any = None
 
 
-class Source(ABC):
+class BatchSource(ABC):
     """Batches that can be read several times."""
 
     n_rows: int | None = None
@@ -41,11 +41,11 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         """Read the rows from the start."""
 
 
-def source_of(batches: Any, y: Any, sample_weight: Any) -> Source:
+def source_of(batches: Any, y: Any, sample_weight: Any) -> BatchSource:
     """Return what reads ``batches``; the parameters are those of ``BinnedTable.from_batches``.
 
     Raises
@@ -81,7 +81,7 @@ def source_of(batches: Any, y: Any, sample_weight: Any) -> Source:
     )
 
 
-class _Files(Source):
+class _Files(BatchSource):
     """Tables with named columns, of which some hold the target and the weights."""
 
     def __init__(self, y: Any, sample_weight: Any) -> None:
@@ -101,13 +101,13 @@ class _Files(Source):
                     f"{argument}={column!r} is not a column of {where}, whose columns are {shown}."
                 )
 
-    def _batch(self, table: Any) -> Batch:
+    def _batch(self, table: Any) -> RowBatch:
         """Divide a pyarrow table into features, target and weights."""
         others = [column for column in (self.y, self.weight) if column is not None]
         y, weight = (
             None if column is None else _column(table, column) for column in (self.y, self.weight)
         )
-        return Batch(table.drop_columns(others) if others else table, y, weight)
+        return RowBatch(table.drop_columns(others) if others else table, y, weight)
 
 
 def _column(table: Any, name: str) -> np.ndarray:
@@ -153,10 +153,10 @@ class ParquetFiles(_Files):
         found = map(os.stat, self.paths)
         return [(each.st_size, each.st_mtime_ns) for each in found]
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         return read_ahead(self._batches())
 
-    def _batches(self) -> Generator[Batch, None, None]:
+    def _batches(self) -> Generator[RowBatch, None, None]:
         table_of = pyarrow().Table.from_batches
         for path in self.paths:
             with _opened(path) as file:
@@ -192,7 +192,7 @@ class ArrowDataset(_Files):
         self._require(dataset.schema.names, "the dataset")
         self.n_rows = dataset.count_rows()
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         table_of = pyarrow().Table.from_batches
         size = rows_of_a_batch(len(self.dataset.schema.names))
         parts = self.dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1)
@@ -210,7 +210,7 @@ class PolarsPlan(_Files):
         self.columns = frame.collect_schema().names()
         self._require(self.columns, "the LazyFrame")
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         size = rows_of_a_batch(len(self.columns))
         for part in self.frame.collect_batches(chunk_size=size, maintain_order=True):
             if not part.height:
@@ -220,10 +220,10 @@ class PolarsPlan(_Files):
                 for column in (self.y, self.weight)
             )
             others = [column for column in (self.y, self.weight) if column is not None]
-            yield Batch(part.drop(others), y, weight)
+            yield RowBatch(part.drop(others), y, weight)
 
 
-class RowsOfArray(Source):
+class RowsOfArray(BatchSource):
     """A NumPy array, which is a memory map where it is larger than memory."""
 
     def __init__(self, table: np.ndarray, y: Any, sample_weight: Any) -> None:
@@ -233,14 +233,14 @@ class RowsOfArray(Source):
         self.y = _beside(y, "y", len(table))
         self.weight = _beside(sample_weight, "sample_weight", len(table))
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         return read_ahead(self._batches())
 
-    def _batches(self) -> Generator[Batch, None, None]:
+    def _batches(self) -> Generator[RowBatch, None, None]:
         size = rows_of_a_batch(self.table.shape[1])
         for first in range(0, len(self.table), size):
             rows = slice(first, first + size)
-            yield Batch(
+            yield RowBatch(
                 np.array(self.table[rows]),  # a view of a memory map would stay in memory
                 None if self.y is None else self.y[rows],
                 None if self.weight is None else self.weight[rows],
@@ -265,7 +265,7 @@ def _beside(values: Any, name: str, n_rows: int) -> np.ndarray | None:
     return values
 
 
-class Calls(Source):
+class Calls(BatchSource):
     """A function that returns an iterator of batches."""
 
     def __init__(self, function: Callable[[], Any], y: Any, sample_weight: Any) -> None:
@@ -277,7 +277,7 @@ class Calls(Source):
                 )
         self.function = function
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         found = self.function()
         if not hasattr(found, "__iter__"):
             raise TypeError(
@@ -291,7 +291,7 @@ class Calls(Source):
                     f"Batch {number} must be a tuple (X, y) or (X, y, weight), got "
                     f"{type(batch).__name__}{size}."
                 )
-            yield Batch(*batch)
+            yield RowBatch(*batch)
 
 
 def rows_of_a_batch(n_columns: int) -> int:

@@ -70,36 +70,40 @@ def cart_table_of_bins(
     n_used = n_rows if table.sample_weight is None else np.count_nonzero(table.sample_weight)
     categories = binner.bins if isinstance(binner, CategoryBinner) else (None,) * n_features
     codes = np.empty((n_features, n_rows), np.uint8)
-    lower, upper = [], []
+    ends: list[tuple[np.ndarray, np.ndarray]] = []
     for f, of_categories in enumerate(categories):
-        place = np.empty(MISSING + 1, np.uint8)
         if of_categories is not None:
-            n = of_categories.size
-            if np.unique(of_categories).size < n:
-                _refuse(table, f, f"{n} categories, more than it has bins")
-            place[:] = n
-            place[of_categories] = np.arange(n)
-            low = high = np.zeros(n)
+            place = _places_of_categories(table, f, of_categories)
+            low = high = np.zeros(of_categories.size)
         else:
             filled = extremes.lowest[f] <= extremes.highest[f]
             low, high = extremes.lowest[f][filled], extremes.highest[f][filled]
             if n_used > SAMPLE_SIZE and low.size < extremes.n_distinct[f] <= max_bins:
                 _refuse(table, f, "values that the sample for the cut points did not have")
-            place[:] = low.size
+            place = np.full(MISSING + 1, low.size, np.uint8)
             place[:MAX_BINS][filled] = np.arange(low.size)
         codes[f] = place[table.codes_of_feature(f)]
-        lower.append(low)
-        upper.append(high)
-    n_bins = np.array([low.size for low in lower], np.int32)
+        ends.append((low, high))
+    n_bins = np.array([low.size for low, _ in ends], np.int32)
     return CartTable(
         codes=device.asarray(codes),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
-        lower=joined_ends(lower),
-        upper=joined_ends(upper),
+        lower=joined_ends([low for low, _ in ends]),
+        upper=joined_ends([high for _, high in ends]),
         categorical=np.array([bins is not None for bins in categories], np.uint8),
         monotone=monotone,
     )
+
+
+def _places_of_categories(table: BinnedTable, f: int, bins: np.ndarray) -> np.ndarray:
+    """Return the category of each bin of a feature."""
+    n = bins.size
+    if np.unique(bins).size < n:
+        _refuse(table, f, f"{n} categories, more than it has bins")
+    place = np.full(MISSING + 1, n, np.uint8)
+    place[bins] = np.arange(n)
+    return place
 
 
 def _refuse(table: BinnedTable, feature: int, has: str) -> None:

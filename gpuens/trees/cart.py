@@ -34,7 +34,7 @@ from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, rows_of_all
+from ..kernels.runtime.collective import Share, current_share, rows_of_all
 from ..tables.binned_table import BinnedTable
 from .binned import beside_bins, cart_table_of_bins
 from .criteria import (
@@ -83,21 +83,10 @@ class CartEstimator(ForestEstimator, ABC):
         ``multiplicity`` is the largest number of times that a row can be in a tree's sample;
         ``keeps_values`` is whether rows are predicted while trees grow.
         """
-        values: Any
+        share = current_share()
         if isinstance(X, BinnedTable):
-            (y, sample_weight), values = beside_bins(X, y, sample_weight, keeps_values), X
-            X.describe(self)
-        else:
-            values = read_features(
-                X,
-                home_of(X, device),
-                estimator=self,
-                categorical_features=self.categorical_features,
-            ).values
-        if (share := current_share()) is not None:
-            if isinstance(values, BinnedTable):
-                raise TypeError("X must be an array or a data frame where workers share the rows.")
-            values = agreed_table(values, self, share)
+            y, sample_weight = beside_bins(X, y, sample_weight, keeps_values)
+        values = self._read_values(X, device, share)
         n_own, n_features = values.shape
         n_rows, itemsize = rows_of_all(n_own), values.itemsize
         if not device.is_gpu:
@@ -132,6 +121,24 @@ class CartEstimator(ForestEstimator, ABC):
         kept = values if keeps_values else None
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
+
+    def _read_values(self, X: Any, device: Device, share: Share | None) -> Any:
+        """Read the features and set the attributes that describe them."""
+        values: Any = X
+        if isinstance(X, BinnedTable):
+            X.describe(self)
+        else:
+            values = read_features(
+                X,
+                home_of(X, device),
+                estimator=self,
+                categorical_features=self.categorical_features,
+            ).values
+        if share is None:
+            return values
+        if isinstance(values, BinnedTable):
+            raise TypeError("X must be an array or a data frame where workers share the rows.")
+        return agreed_table(values, self, share)
 
     def _warn_if_no_split(self, forest: Forest, data: TrainingData, n_rows: int) -> None:
         """Warn if no tree has a split; each has seen so many rows."""

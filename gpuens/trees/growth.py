@@ -32,7 +32,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
-from ..kernels.statistics.samples import Sample
+from ..kernels.statistics.samples import SampleRecords
 from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
@@ -58,7 +58,7 @@ def tree_key(seed: int, tree: int) -> int:
 def grow_forest(
     table: CartTable,
     problem: Problem,
-    sample: Callable[[int], Array | Sample],
+    sample: Callable[[int], Array | SampleRecords],
     seeds: Sequence[int],
     params: CartParams,
     device: Device,
@@ -74,7 +74,7 @@ def grow_forest(
     problem : Problem
     sample : callable
         ``sample(i)`` gives the records of tree i, uint64 on the device
-        (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``Sample``.
+        (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``SampleRecords``.
     seeds : sequence of int
         The random key of each tree.
     params : CartParams
@@ -143,7 +143,7 @@ def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
     """Return the records of all samples, one behind the other, and their sizes. The host waits
     once where it does not know these."""
     xp, parts = device.xp, samples
-    if isinstance(samples[0], Sample):
+    if isinstance(samples[0], SampleRecords):
         sizes = to_numpy(xp.concatenate([sample.size for sample in samples]))
         pairs = zip(samples, sizes.tolist(), strict=True)
         parts = [sample.records[:size] for sample, size in pairs]
@@ -266,53 +266,83 @@ def cart_plan(
     has_means = width == n_outputs and _grows_to_purity(estimator)  # every row may have its own
     n_likely = 2 * _leaves_of_tree(estimator, n_drawn, LIKELY_SHARE) - 1
     n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1 if has_means else n_likely
-    table = n_read * shape[1] * itemsize
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
-    bins = max(n_columns, SORTING_BYTES) if is_streamed else code_bytes(n_columns)
-    if cell_bytes is not None:
-        bins = cell_bytes * n_columns
-    elif on_workers_gpu:
-        bins = (4 if estimator.max_bins is None else 1) * n_columns
-    elif estimator.max_bins is None:
-        bins = EXACT_CELL_BYTES * n_columns
+    bins = _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes)
+    table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
+    to_bin = _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu)
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
-        batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
+        batch, scratch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree)), 0
     else:
-        likely = int(LIKELY_NODES / LIKELY_SHARE * n_likely)
-        n_sorted = n_columns if sorts_on_device(estimator) else 0
-        of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
-        batch = most_trees(n, of_tree, free)
-        n_bins, n_records = estimator.max_bins or FEW_BINS, n * min(n_trees, batch)
-        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_columns, n_sorted)
-    batch = max(1, min(n_trees, batch))
+        of_tree, batch, scratch = _gpu_growth(
+            estimator, n, n_columns, n_trees, n_likely, width, free
+        )
     real = 8 * n * (n_outputs + 1)  # beside their integers, which growth reads
-    is_scored = bool(getattr(estimator, "oob_score", False))
-    sums = bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0
+    is_scored = getattr(estimator, "oob_score", False) and not on_workers_gpu
     parts = {
-        "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
+        "table": min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
         "bins": n * bins,
-        "columns to bin": estimator._bytes_to_bin(n, n_columns)
-        if n_own is None
-        else 3 * max(n * itemsize, DEALT_BYTES),
+        "columns to bin": to_bin,
         "records and growing nodes": batch * of_tree,
         "histograms": scratch,
-        "out-of-bag sums": sums,
+        "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
-    if on_workers_gpu:
-        parts |= {"table": 0, "columns to bin": 0, "out-of-bag sums": 0}
     if held:
         to_come = ("records and growing nodes", "histograms", "out-of-bag sums")
         parts = {name: parts[name] for name in to_come}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
-    task = f"{what} on {n:,} x {n_columns:,} values"
-    if n_own is not None:
-        task += f", of which a worker reads {n_own:,} rows,"
+    shared = "" if n_own is None else f", of which a worker reads {n_own:,} rows,"
+    task = f"{what} on {n:,} x {n_columns:,} values{shared}"
     return plan_of(task, device, parts, free, capacity)
+
+
+def _bytes_to_bin(
+    estimator: Any, n: int, n_columns: int, itemsize: int, n_own: int | None, on_workers_gpu: bool
+) -> int:
+    """Return the bytes of the columns that are binned at a time."""
+    if n_own is None:
+        return int(estimator._bytes_to_bin(n, n_columns))
+    return 0 if on_workers_gpu else 3 * max(n * itemsize, DEALT_BYTES)
+
+
+def _gpu_growth(
+    estimator: Any,
+    n: int,
+    n_columns: int,
+    n_trees: int,
+    n_likely: int,
+    width: int,
+    free: int | None,
+) -> tuple[int, int, int]:
+    """Return the bytes of a growing tree, how many trees grow at a time, and the bytes that the
+    search of their splits takes beside them."""
+    likely = int(LIKELY_NODES / LIKELY_SHARE * n_likely)
+    n_sorted = n_columns if sorts_on_device(estimator) else 0
+    of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
+    batch = max(1, min(n_trees, most_trees(n, of_tree, free)))
+    n_bins = estimator.max_bins or FEW_BINS
+    return of_tree, batch, scratch_bytes(n_bins, 1 + width, n * batch, n_columns, n_sorted)
+
+
+def _bytes_of_row(
+    estimator: Any,
+    n_columns: int,
+    is_streamed: bool,
+    on_workers_gpu: bool,
+    cell_bytes: int | None,
+) -> int:
+    """Return the bytes that the bins of a row take, while they are made and after."""
+    if cell_bytes is not None:
+        return cell_bytes * n_columns
+    if on_workers_gpu:
+        return (4 if estimator.max_bins is None else 1) * n_columns
+    if estimator.max_bins is None:
+        return EXACT_CELL_BYTES * n_columns
+    return max(n_columns, SORTING_BYTES) if is_streamed else code_bytes(n_columns)
 
 
 def reading_plan(

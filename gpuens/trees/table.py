@@ -104,16 +104,7 @@ def cart_table(
     if isinstance(X, SparseTable):
         return _of_sparse(X, weight, categorical, monotone, max_bins, seed, device)
     if device.xp is np and not categorical.any() and has_few_rows(X.shape[0], max_bins):
-        few = codes_of_few_rows(to_numpy(X), 1 if X.size < CELLS_WORTH_A_THREAD else n_threads)
-        return CartTable(
-            codes=few.codes,
-            n_bins=few.n_bins,
-            begin=np.concatenate([[0], np.cumsum(few.n_bins, dtype=np.int64)]),
-            lower=few.values,
-            upper=few.values,
-            categorical=categorical,
-            monotone=monotone,
-        )
+        return _of_few_rows(to_numpy(X), categorical, monotone, n_threads)
     cuts: tuple[np.ndarray, ...] | None = None
     if max_bins is not None and (weight is not None or X.shape[0] > SAMPLE_SIZE):
         cuts = Binner.fit(X, weight, max_bins, seed, device, n_threads).thresholds
@@ -211,6 +202,21 @@ def _of_sparse(
         categorical=categorical,
         monotone=monotone,
         **bins._asdict(),
+    )
+
+
+def _of_few_rows(
+    X: np.ndarray, categorical: np.ndarray, monotone: np.ndarray, n_threads: int
+) -> CartTable:
+    few = codes_of_few_rows(X, 1 if X.size < CELLS_WORTH_A_THREAD else n_threads)
+    return CartTable(
+        codes=few.codes,
+        n_bins=few.n_bins,
+        begin=np.concatenate([[0], np.cumsum(few.n_bins, dtype=np.int64)]),
+        lower=few.values,
+        upper=few.values,
+        categorical=categorical,
+        monotone=monotone,
     )
 
 
@@ -337,7 +343,8 @@ def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Devic
 def _ranges_of_sorted(
     ordered: Array, cuts: Array | None, max_bins: int, device: Device
 ) -> _Feature:
-    """Do the same for a column in ascending order, NaN last, and cuts of its type."""
+    """Give the values of a column bins (see ``_ranges``), where it is in ascending order, NaN last,
+    and cuts of its type."""
     xp = device.xp
     n = int(xp.count_nonzero(ordered == ordered))
     has_missing, ordered = n < ordered.size, ordered[:n]

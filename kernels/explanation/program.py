@@ -25,7 +25,7 @@ TREES_TOGETHER = 16
 """Trees of a group: their sum is added to the result at once."""
 
 
-class Splits(NamedTuple):
+class DepthFirstSplits(NamedTuple):
     """The splits of all trees, depth first, left before right.
 
     feature : int32, shape (n_splits,)
@@ -67,9 +67,9 @@ class Splits(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What explanations of a forest read.
+    """A forest as explanations read it.
 
-    splits : Splits
+    splits : DepthFirstSplits
     steps : int32, shape (n_steps,)
         Walks through the trees, one after the other.
     step_begin, split_begin : int64, shape (n_trees + 1,)
@@ -91,7 +91,7 @@ class Program(NamedTuple):
         ``n * (n - 1) // 2``.
     """
 
-    splits: Splits
+    splits: DepthFirstSplits
     steps: Array
     step_begin: Array
     split_begin: Array
@@ -147,7 +147,9 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
     n = int(n_splits.sum())
     dtypes = {"threshold": np.float64, "missing_left": np.uint8, "share": np.float64}
     dtypes["passed"] = np.float64
-    splits = Splits(*(np.empty(n, dtypes.get(name, np.int32)) for name in Splits._fields))
+    splits = DepthFirstSplits(
+        *(np.empty(n, dtypes.get(name, np.int32)) for name in DepthFirstSplits._fields)
+    )
     split_begin = np.concatenate([[0], np.cumsum(n_splits)])
     step_begin = np.concatenate([[0], np.cumsum(n_steps)])
     steps = np.empty(int(step_begin[-1]), np.int32)
@@ -200,6 +202,7 @@ def _count(offset, feature, left, right, cover, below, n_splits, n_steps):
     Children come after their parents."""
     for tree in range(offset.size - 1):
         root = offset[tree]
+        # From the last node to the root: children come before their parents this way.
         for node in range(offset[tree + 1] - root - 1, -1, -1):
             at = root + node
             if feature[at] < 0:
@@ -229,12 +232,13 @@ def _levels(offset, feature, left, right):
 def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_levels):
     """Fill ``splits``, ``steps`` and ``n_slots``, the most different features on a path."""
     trees = Trees(*trees)
-    splits = Splits(*splits)
+    splits = DepthFirstSplits(*splits)
     node_at = np.empty(n_levels, np.int64)  # of the path, level by level
     split_at = np.empty(n_levels, np.int64)
     done = np.empty(n_levels, np.int64)  # children of the node that the walk has seen
     for tree in range(trees.offset.size - 1):
         root, split, step = trees.offset[tree], split_begin[tree], step_begin[tree]
+        # A lone leaf has no splits, and explains nothing.
         if trees.feature[root] < 0:
             continue
         level = first = 0
@@ -243,6 +247,7 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
         while level >= 0:
             at = node_at[level]
             children = root + trees.left[at], root + trees.right[at]
+            # First visit: number the split, depth first.
             if done[level] < 0:
                 split_at[level] = split
                 _write_split(trees, below, splits, split, at, children, level, split_at, done)
@@ -250,8 +255,10 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
                 split += 1
                 done[level] = 0
                 first = FIRST
+            # The next step of this split: its left child, its right one, or back up.
             kind = UP if done[level] == 2 else (ACROSS if done[level] == 1 else DOWN)
             done[level] += 1
+            # Leaves have no step: the split above knows their values.
             if kind < UP and trees.feature[children[kind]] < 0:
                 continue
             steps[step] = (split_at[level] << SPLIT_SHIFT) + first + kind
@@ -259,6 +266,7 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
             first = 0
             level += -1 if kind == UP else 1
             if kind < UP:
+                # One level down, to a child that was not visited yet.
                 node_at[level] = children[kind]
                 done[level] = -1
 
@@ -275,10 +283,12 @@ def _write_split(trees, below, splits, split, at, children, level, split_at, don
     splits.level[split] = level
     splits.left[split] = left if trees.feature[left] < 0 else -1
     splits.right[split] = right if trees.feature[right] < 0 else -1
+    # ``done`` of the split above counts the child that the walk is in.
     splits.side[split] = 2 * (level - 1) + (done[level - 1] == 2) if level > 0 else -1
     splits.before[split] = -1
     splits.passed[split] = 1.0
     n_above = 0
+    # All splits above, of which the lowest one by the same feature counts in the end.
     for above in range(level):
         other = split_at[above]
         n_above = max(n_above, splits.slot[other] + 1)

@@ -55,6 +55,7 @@ def fill_hazards(
     leaf_of = np.full(rank.size, -1, np.int32)
     copies = np.zeros(rank.size, np.float64)
     at_risk, dying, leaving = np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes)
+    # From the root down: where the rows of each node are, and of each row its leaf and weight.
     segment[0, 0], segment[0, 1] = 0, n_samples[0]
     for node in range(n_nodes):
         first, last = segment[node, 0], segment[node, 1]
@@ -69,6 +70,7 @@ def fill_hazards(
             leaf_of[row] = node
             copies[row] = weight[row] * float(records[i] >> np.uint64(32))
             at_risk[node] += copies[row]
+    # Along the times: a leaf whose next row is of a later time ends the one before.
     place = segment[:, 0].copy()
     time = np.full(n_nodes, -2, np.int32)
     for i in range(order.size):
@@ -82,6 +84,7 @@ def fill_hazards(
         leaving[node] += copies[row]
         if event[row]:
             dying[node] += copies[row]
+    # The last time of every leaf. Those without rows, and inner nodes, have no step.
     for node in range(n_nodes):
         _flush(node, place, steps, increases, at_risk, dying, leaving, time)
         n_steps[node] = place[node] - segment[node, 0]

@@ -16,6 +16,7 @@ def average_children(left, right, cover, value):
     for node in range(left.size - 1, -1, -1):
         if left[node] >= 0:
             a, b = left[node], right[node]
+            # A node without cover, as a file may have: both children count alike.
             share = cover[a] / (cover[a] + cover[b]) if cover[a] + cover[b] > 0.0 else 0.5
             value[node] = share * value[a] + (1.0 - share) * value[b]
 

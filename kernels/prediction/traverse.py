@@ -87,7 +87,7 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    """Fill the entries of ``leaf`` that are no nodes with the leaf that each row reaches.
+    """Fill the entries of ``leaf`` that do not name a node with the leaf that each row reaches.
 
     Parameters
     ----------

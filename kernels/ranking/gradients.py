@@ -10,7 +10,7 @@ from .queries import Queries
 
 
 class PairSettings(NamedTuple):
-    """What the pairs of documents count.
+    """The weights of pairs of documents.
 
     sigma : float
         Steepness of the logistic function of the scores' difference, > 0.

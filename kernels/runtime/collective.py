@@ -26,7 +26,7 @@ NO_ROWS = np.array([-1], np.int32)
 
 
 class Collective(ABC):
-    """What workers compute together. All of them call the same methods in the same order.
+    """Computations of several workers. All of them call the same methods in the same order.
 
     Attributes
     ----------

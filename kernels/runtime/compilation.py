@@ -45,7 +45,7 @@ _OPTIONS = {
 }
 
 
-class Kernel(Function):
+class CpuKernel(Function):
     """A function that Python calls: from the native library, or compiled on first use and kept on
     disk."""
 
@@ -68,16 +68,16 @@ class Kernel(Function):
         return compiled
 
 
-def kernel(function: Callable[..., Any]) -> Kernel:
+def kernel(function: Callable[..., Any]) -> CpuKernel:
     """Decorate a CPU kernel: it is compiled on first use and kept on disk."""
-    return Kernel(function, _OPTIONS)
+    return CpuKernel(function, _OPTIONS)
 
 
-def kernel_without_allocation(function: Callable[..., Any]) -> Kernel:
+def kernel_without_allocation(function: Callable[..., Any]) -> CpuKernel:
     """Decorate a CPU kernel that creates no arrays (see ``inner``)."""
-    return Kernel(function, {**_OPTIONS, "_nrt": False})
+    return CpuKernel(function, {**_OPTIONS, "_nrt": False})
 
 
-def callable_from_python(function: Function) -> Kernel:
+def callable_from_python(function: Function) -> CpuKernel:
     """Return an ``inner`` function with an entry from Python."""
     return kernel(function.py_func)

@@ -10,7 +10,7 @@ from .locks import ForkSafeLock
 _lock = ForkSafeLock()
 
 
-class Watch:
+class CompilationWatch:
     """Counts the kernels that are compiled, and tells the first fit's user about them."""
 
     def __init__(self) -> None:
@@ -63,5 +63,5 @@ def _tell(message: str) -> None:
         print(message, file=sys.stderr)
 
 
-watch = Watch()
+watch = CompilationWatch()
 """Of this process."""

@@ -65,8 +65,8 @@ class Damaged(Unusable):
     """The library cannot be used because its files are not as they were built."""
 
 
-class Source(Protocol):
-    """Where kernels come from that Numba need not compile."""
+class KernelSource(Protocol):
+    """A source of kernels that Numba need not compile."""
 
     def bind(self, kernel: Any) -> Callable[..., Any]:
         """Return the function that runs a kernel."""
@@ -280,11 +280,11 @@ def _needed(level: str) -> str:
 # The library of this process.
 
 _lock = ForkSafeLock()
-_opened: Source | str | None = None
+_opened: KernelSource | str | None = None
 """The source of kernels, or why there is none; None before the first kernel runs."""
 
 
-def source() -> Source | str:
+def source() -> KernelSource | str:
     """Return the source of this process's kernels, or why Numba compiles all of them."""
     global _opened
     with _lock.held:
@@ -304,7 +304,7 @@ def source() -> Source | str:
         return _opened
 
 
-def use(chosen: Source | str | None) -> None:
+def use(chosen: KernelSource | str | None) -> None:
     """Take the kernels that are first called from now on from another source; None: the one that
     is found."""
     global _opened

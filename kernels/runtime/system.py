@@ -177,7 +177,7 @@ def _groups(own: str, mounted: Path) -> list[tuple[Path, _Files]]:
 
 
 def _limit(file: Path) -> int | None:
-    with suppress(OSError, ValueError):  # "max" is no limit
+    with suppress(OSError, ValueError):  # "max" means that there is no limit
         limit = int(file.read_text(encoding="ascii"))
         return limit if limit < _UNLIMITED else None
     return None

@@ -79,7 +79,7 @@ class Deferred:
         return self.made(*args)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # questions of Python itself are no reason to import Numba
+        if name.startswith("__"):  # Python itself asks for these, which must not import Numba
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.made, name)
 

@@ -13,7 +13,7 @@ EXP_MIN = -708.0
 EXP_MAX = 709.0
 
 FAR, LARGEST_SCORE = 2.0**20, 1e300
-"""Beside larger scores the logarithm of a sum is lost; larger differences are no numbers."""
+"""Beside larger scores the logarithm of a sum is lost; larger differences are NaN or infinite."""
 
 (C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13) = (
     1.0 / math.factorial(k) for k in range(2, 14)
@@ -78,7 +78,7 @@ def sigmoid(x):
 
 @formula
 def is_far(x):
-    """Return whether the logarithm of a sum is lost beside x, or x is no number."""
+    """Return whether the logarithm of a sum is lost beside x, or x is NaN."""
     return (x != x) | (x > FAR) | (x < -FAR)
 
 

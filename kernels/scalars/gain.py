@@ -37,29 +37,30 @@ def category_key(g, h, smoothing):
 
 @formula
 def category_least_h(smoothing, row_h):
-    """The hessian below which a category goes with the missing values: that of ``smoothing`` rows,
-    less half a row because hessians are rounded, and at least 1. ``row_h`` is the mean hessian of
-    the node's rows."""
+    """Return the hessian below which a category goes with the missing values: that of ``smoothing``
+    rows, less half a row because hessians are rounded, and at least 1. ``row_h`` is the mean
+    hessian of the node's rows."""
     least = (smoothing - 0.5) * row_h
     return select(least > 1.0, least, 1.0)
 
 
 @formula
 def within(value, low, high):
-    """The number from ``low`` to ``high`` that is closest to ``value``."""
+    """Return the number from ``low`` to ``high`` that is closest to ``value``."""
     value = select(value < low, low, value)
     return select(value > high, high, value)
 
 
 @formula
 def limited_value(g, h, l2, largest):
-    """The value that minimises the second-order model, at most ``largest`` away from zero."""
+    """Return the value that minimises the second-order model, at most ``largest`` away from
+    zero."""
     return within(newton_value(g, h, l2), -largest, largest)
 
 
 @formula
 def bounded_value(g, h, l2, low, high):
-    """The value between the bounds that minimises the second-order model."""
+    """Return the value between the bounds that minimises the second-order model."""
     return within(newton_value(g, h, l2), low, high)
 
 

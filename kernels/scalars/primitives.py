@@ -43,7 +43,7 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def floor(x: Any) -> Any:
-    """The largest integer not above x, as a float."""
+    """Return the largest integer not above x, as a float."""
     return array_namespace(x).floor(x)
 
 
@@ -70,7 +70,7 @@ def exponent(x: Any) -> Any:
 
 @Intrinsic
 def bits_of(typingctx: Any, x: Any) -> Any:
-    """The 64 bits of a float64 as an int64."""
+    """Return the 64 bits of a float64 as an int64."""
     from numba import types
 
     return _reinterpreted(types.float64, types.int64)
@@ -78,7 +78,7 @@ def bits_of(typingctx: Any, x: Any) -> Any:
 
 @Intrinsic
 def float_of(typingctx: Any, bits: Any) -> Any:
-    """The float64 with the given 64 bits."""
+    """Return the float64 with the given 64 bits."""
     from numba import types
 
     return _reinterpreted(types.int64, types.float64)
@@ -86,7 +86,7 @@ def float_of(typingctx: Any, bits: Any) -> Any:
 
 @Intrinsic
 def bits_of_float32(typingctx: Any, x: Any) -> Any:
-    """The 32 bits of a float32 as an int32."""
+    """Return the 32 bits of a float32 as an int32."""
     from numba import types
 
     return _reinterpreted(types.float32, types.int32)
@@ -94,7 +94,7 @@ def bits_of_float32(typingctx: Any, x: Any) -> Any:
 
 @Intrinsic
 def float32_of(typingctx: Any, bits: Any) -> Any:
-    """The float32 with the given 32 bits."""
+    """Return the float32 with the given 32 bits."""
     from numba import types
 
     return _reinterpreted(types.int32, types.float32)
@@ -138,7 +138,7 @@ def _for_the_cpu() -> None:
 
 @functools.cache
 def vectorise(function: Function) -> Callable[..., Any]:
-    """The formula as a function of arrays.
+    """Return the formula as a function of arrays.
 
     The source of a formula is branch-free, so it means the same for arrays once the formulas
     and primitives that it calls do. This rebinds the compiled functions among its globals to

@@ -28,7 +28,7 @@ def discount(rank):
 
 @formula
 def pair_weight(gain_gap, discount_gap, inverse_ideal, by_gain):
-    """The change of NDCG if the two documents changed places, or 1 where ``by_gain`` is 0.
+    """Return the change of NDCG if the two documents changed places, or 1 where ``by_gain`` is 0.
 
     0 for documents of the same gain.
     """
@@ -40,14 +40,15 @@ def pair_weight(gain_gap, discount_gap, inverse_ideal, by_gain):
 
 @formula
 def pair_distance(gap, softened):
-    """What the gradient of a pair is divided by: 0.01 + \\|gap\\|, or 1 where ``softened`` is 0."""
+    """Return the divisor of the gradient of a pair: 0.01 + \\|gap\\|, or 1 where ``softened`` is
+    0."""
     size = select(gap < 0.0, -gap, gap)
     return select(softened > 0.0, SOFTENING + size, 1.0)
 
 
 @formula
 def pair_gradient(gap, gain_gap, weight, sigma, distance):
-    """The size of the gradient, and the hessian, of weight ln(1 + e^(-sigma x)) / distance.
+    """Return the size of the gradient, and the hessian, of weight ln(1 + e^(-sigma x)) / distance.
 
     x is the score of the better document minus that of the other one (Burges 2010, "From RankNet
     to LambdaRank to LambdaMART", section 4). The better one's gradient is negative.
@@ -81,11 +82,11 @@ def list_gradient(share, target, total):
 
 @formula
 def list_ratio(term, share):
-    """The term of an order, divided by the share of the other documents."""
+    """Return the term of an order, divided by the share of the other documents."""
     return term / larger(1.0 - share, LEAST_REST)
 
 
 @formula
 def list_correction(share, total, own):
-    """The next order: the other documents' ratios, weighted by the share."""
+    """Return the next order: the other documents' ratios, weighted by the share."""
     return mul(share, total - own)

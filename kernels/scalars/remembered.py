@@ -1,4 +1,4 @@
-"""What operators mean, remembered while functions are compiled that are parts of kernels.
+"""Cache of resolved operator signatures during the compilation of kernels.
 
 Numba offers the types of every ``a + b`` to up to thirty templates in turn: when it infers types,
 each time that a loop makes it infer them again, and when it writes the code. The functions of a

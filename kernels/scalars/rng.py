@@ -43,5 +43,5 @@ def draw(key, counter):
 
 @formula
 def subkey(key, purpose, index):
-    """The key of an independent stream, for a purpose and an index (a tree, a node)."""
+    """Return the key of an independent stream, for a purpose and an index (a tree, a node)."""
     return draw(draw(key, purpose), index)

@@ -30,7 +30,7 @@ def nearest(x):
 
 @formula
 def larger(x, y):
-    """The larger of two numbers (neither NaN)."""
+    """Return the larger of two numbers (neither NaN)."""
     return select(x > y, x, y)
 
 
@@ -43,8 +43,8 @@ FIXED_POINT_BITS = 62
 
 @formula
 def quantising_scale(largest, total, n):
-    """The finest scale for which n values, their sizes at most ``largest`` and ``total`` in all,
-    are integers of 16 bits, any of which sum to 32 bits, roundings included.
+    """Return the finest scale for which n values, their sizes at most ``largest`` and ``total`` in
+    all, are integers of 16 bits, any of which sum to 32 bits, roundings included.
 
     ``min(32767 / largest, (2**31 - 1 - n) / total)``, rounded down to a power of two so that the
     way back to real numbers is exact. 1 where all values are 0.
@@ -57,7 +57,8 @@ def quantising_scale(largest, total, n):
 
 @formula
 def fixed_point_scale(largest, n_bits):
-    """The scale under which a value of size ``largest`` has ``n_bits`` bits; 1 if it is 0."""
+    """Return the scale under which a value of size ``largest`` has ``n_bits`` bits; 1 if it is
+    0."""
     if largest == 0.0:
         return 1.0
     exponent = n_bits - math.frexp(largest)[1]

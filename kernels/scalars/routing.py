@@ -22,15 +22,15 @@ def value_goes_left(x, threshold, missing_left):
 
 @formula
 def midpoint(low, high):
-    """A threshold that parts two values, ``low < high``: half-way, or ``low`` where no number
-    in between is below ``high``."""
+    """Return a threshold that parts two values, ``low < high``: half-way, or ``low`` where no
+    number in between is below ``high``."""
     middle = mul(low, 0.5) + mul(high, 0.5)
     return select(middle < high, select(middle >= low, middle, low), low)
 
 
 @formula
 def random_cut(low, high, bits):
-    """A uniform draw between two values, from 32 random bits (as a float)."""
+    """Return a uniform draw between two values, from 32 random bits (as a float)."""
     share = (bits + 0.5) * UNIT_32
     return low + mul(share, high - low)
 

@@ -44,8 +44,8 @@ LEAST_OF_EXTREME, FROM = 0.21, 3.0
 
 @formula
 def mills(x):
-    """The probability of a standard normal number above x >= 0, divided by its density at x; within
-    two units in the last place.
+    """Return the probability of a standard normal number above x >= 0, divided by its density at x;
+    within two units in the last place.
 
     (x + 3) times this is a polynomial in (x - 6) / (x + 6), interpolated at 23 Chebyshev nodes in
     60 digits, after Shepherd and Laframboise (1981, "Chebyshev approximation of
@@ -79,7 +79,8 @@ def mills(x):
 
 @formula
 def normal_interval(low, high):
-    """The interval [low, high], mirrored so that its nearer end is positive unless 0 is inside.
+    """Return the interval [low, high], mirrored so that its nearer end is positive unless 0 is
+    inside.
 
     Returns the ends a and b, the densities at them, and the probability, all three divided by the
     density at a or, where a < 0, at 0; a right-censored b has density 0.
@@ -147,7 +148,7 @@ def logistic_value(lower, upper, f, inverse):
 
 @formula
 def extreme_rates(lower, upper, f, inverse):
-    """The cumulative hazard at the lower bound, and what is added until the upper one."""
+    """Return the cumulative hazard at the lower bound, and what is added until the upper one."""
     low = mul(lower - f, inverse)
     high = mul(upper - f, inverse)
     first = exp(select(low > LARGEST_LOG, LARGEST_LOG, low))

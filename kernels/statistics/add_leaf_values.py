@@ -26,7 +26,7 @@ def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) 
 def add_values_of_trees(
     raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
 ) -> None:
-    """Do the same for several trees, each with its own raw predictions; on CUDA they share a
+    """Add the values of several trees, each with its own raw predictions; on CUDA they share a
     launch.
 
     Parameters

@@ -69,7 +69,7 @@ def gradients_of_outputs(
     h: Array,
     first_class: int = NO_CLASS,
 ) -> Sequence[Totals]:
-    """Do the same for several outputs; on CUDA they share a launch.
+    """Compute the gradients of several outputs; on CUDA they share a launch.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class PieceTotals(NamedTuple):
 def gradients_of_piece(
     loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
 ) -> PieceTotals:
-    """Do the same as ``gradients`` for neighbouring rows, which begin with a chunk. Only on the
+    """Compute the gradients of neighbouring rows, which begin with a chunk. Only on the
     CPU."""
     found: PieceTotals = implementation(__name__, raw).gradients_of_piece(
         loss, y, raw, shift, weight, g, h

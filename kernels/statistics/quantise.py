@@ -51,7 +51,7 @@ def pack(
     scales: Sequence[Scales],
     words: Array,
 ) -> np.ndarray:
-    """Do the same for neighbouring rows from row ``begin`` on, in half of the memory. Only on the
+    """Quantise neighbouring rows from row ``begin`` on, in half of the memory. Only on the
     CPU.
 
     Parameters

@@ -25,7 +25,7 @@ def count_draws(counts: Array, n_draws: int, key: int) -> None:
     implementation(__name__, counts).count_draws(counts, n_draws, key)
 
 
-class Sample(NamedTuple):
+class SampleRecords(NamedTuple):
     """The records of a sample, whose number the host need not know.
 
     records : uint64, shape (m or more,)
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
     size: Array
 
 
-def records_of_sample(counts: Array) -> Sample:
+def records_of_sample(counts: Array) -> SampleRecords:
     """Return the records (see ``cart``) of the rows that are in a sample, without a wait.
 
     Parameters
@@ -48,7 +48,7 @@ def records_of_sample(counts: Array) -> Sample:
 
     Returns
     -------
-    Sample
+    SampleRecords
         ``count << 32 | row`` of the rows with a positive count.
     """
     return implementation(__name__, counts).records_of_sample(counts)

@@ -247,7 +247,7 @@ class TestCallbacks:
         watcher = Watcher()
         AdaBoostClassifier(GaussianNB(), n_estimators=2, callbacks=[watcher]).fit(*CANCER)
         assert watcher.lengths == [1, 2]
-        with pytest.raises(AttributeError, match=r"copies of GaussianNB\(\): they make no forest"):
+        with pytest.raises(AttributeError, match=r"not copies of GaussianNB\(\)"):
             watcher.state.forest()
 
     def test_a_checkpoint_goes_on(self, tmp_path):

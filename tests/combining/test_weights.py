@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from gpuens.combining.losses import (
-    LogLoss,
-    SquaredError,
+    MeanLogLoss,
+    MeanSquaredError,
     ZeroOne,
     convex_minimum,
     mean_log,
@@ -157,7 +157,7 @@ class TestLosses:
         P, y = classification(333, 3, 4)
         weight = np.random.default_rng(0).random(333) if weighted else None
         shares = None if weight is None else weight / weight.sum()
-        loss = LogLoss(P[np.arange(333), :, y].T, shares, cpu())
+        loss = MeanLogLoss(P[np.arange(333), :, y].T, shares, cpu())
         expected = log_loss(y, np.einsum("nmk,m->nk", P, self.W), sample_weight=weight)
         assert loss.value(self.W) == pytest.approx(expected, rel=1e-13)
         gradient, hessian = loss._derivatives(self.W)
@@ -172,14 +172,14 @@ class TestLosses:
     def test_logarithms_of_tiny_numbers(self):
         values = np.full(40, np.finfo(float).eps)
         assert mean_log(values, None, cpu()) == pytest.approx(np.log(np.finfo(float).eps))
-        assert LogLoss(np.zeros((1, 40)), None, cpu()).value(np.ones(1)) == pytest.approx(
+        assert MeanLogLoss(np.zeros((1, 40)), None, cpu()).value(np.ones(1)) == pytest.approx(
             -np.log(np.finfo(float).eps)
         )
 
     def test_squared_error(self):
         P, y = regression(100, 3, outputs=(2,))
         weight = np.random.default_rng(0).random(100)
-        loss = SquaredError(P.transpose(1, 2, 0), y.T, weight / weight.sum(), cpu())
+        loss = MeanSquaredError(P.transpose(1, 2, 0), y.T, weight / weight.sum(), cpu())
         errors = ((np.einsum("nmt,m->nt", P, self.W) - y) ** 2).sum(axis=1)
         assert loss.value(self.W) == pytest.approx(np.average(errors, weights=weight), rel=1e-12)
 
@@ -218,10 +218,10 @@ def loss_of(kind, n, m):
     shares /= shares.sum()
     if kind == "squared_error":
         P, y = regression(n, m)
-        return SquaredError(P.T[:, None], y[None], shares, cpu())
+        return MeanSquaredError(P.T[:, None], y[None], shares, cpu())
     P, y = classification(n, m, 3)
     if kind == "log_loss":
-        return LogLoss(P[np.arange(n), :, y].T, shares, cpu())
+        return MeanLogLoss(P[np.arange(n), :, y].T, shares, cpu())
     return ZeroOne(P.argmax(axis=2).T, y, shares, 3, cpu())
 
 

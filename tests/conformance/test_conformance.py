@@ -14,7 +14,7 @@ from tests.conformance.suites import LISTS, SUITES
 
 HERE = [name for name, suite in SUITES.items() if not suite.on_request]
 """What runs in these tests. Each estimator's own tests run its checks, on further settings; suites
-in which nothing fails take long, and few cases of them are in ``tests/front/test_ecosystem.py``."""
+in which nothing fails take long, and few cases of them are in ``test_ecosystem.py``."""
 
 OF_OUR_OWN = {
     "QuantileForestRegressor": "a random forest, whose bootstrap samples draw rows by their number",

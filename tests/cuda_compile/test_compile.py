@@ -128,7 +128,7 @@ def test_the_catalogue_is_complete():
     catalogued = {id(entry.kernel) for entry in CATALOGUE.values()}
     for module in cuda_modules():
         for name, value in vars(module).items():
-            if isinstance(value, target.Kernel):
+            if isinstance(value, target.CudaKernel):
                 assert id(value) in catalogued, f"{name} in {module.__name__}"
 
 

@@ -16,7 +16,7 @@ from gpuens.datasets import tables as datasets_tables
 from gpuens.datasets.draws import (
     LABELS,
     RULE,
-    Draws,
+    BlockDraws,
     arctan,
     cos_pi,
     normal_quantile,
@@ -90,7 +90,7 @@ def test_a_gpu_gives_the_same_bits(make):
 
 
 def test_a_cell_is_the_hash_of_its_place():
-    bits = Draws(compat, None, 2**32 - 1, 2**32 - 3, 2**32).bits(2, first=5, stream=LABELS)
+    bits = BlockDraws(compat, None, 2**32 - 1, 2**32 - 3, 2**32).bits(2, first=5, stream=LABELS)
     for k in range(2):
         key = rng.subkey(np.uint64(2**32 - 1), np.uint64(LABELS), np.uint64(5 + k))
         expected = [int(rng.draw(key, np.uint64(row))) for row in range(2**32 - 3, 2**32)]
@@ -98,7 +98,7 @@ def test_a_cell_is_the_hash_of_its_place():
 
 
 def test_uniform_draws():
-    u = Draws(compat, None, 3, 0, 200_000).uniform(2)
+    u = BlockDraws(compat, None, 3, 0, 200_000).uniform(2)
     assert u.dtype == np.float32 and 0 < u.min() < 1e-4 and 1 - 1e-4 < u.max() < 1
     odd = u.astype(np.float64) * 2**24
     np.testing.assert_array_equal(odd % 2, 1)
@@ -117,7 +117,7 @@ def test_normal_draws_are_the_quantiles_of_uniform_ones():
 
 def test_columns_seeds_and_streams_are_independent():
     n = 100_000
-    draws = [Draws(compat, None, seed, 0, n) for seed in (0, 1)]
+    draws = [BlockDraws(compat, None, seed, 0, n) for seed in (0, 1)]
     lines = [draws[0].normal(12), draws[1].normal(12), draws[0].normal(12, stream=LABELS)]
     lines.append(draws[0].normal(12, stream=RULE))
     shifted = lines[0][:, np.r_[1:n, 0]]
@@ -127,7 +127,7 @@ def test_columns_seeds_and_streams_are_independent():
 
 
 def test_choices():
-    draws = Draws(compat, None, 0, 0, 100_000)
+    draws = BlockDraws(compat, None, 0, 0, 100_000)
     plain, skewed = draws.choice(10, 0), draws.choice(300, 1, skew=2)
     np.testing.assert_allclose(np.bincount(plain, minlength=10) / 1e5, 0.1, atol=0.005)
     assert skewed.min() == 0 and 295 < skewed.max() < 300
@@ -137,9 +137,9 @@ def test_choices():
 
 def test_effects_belong_to_codes():
     codes = np.array([[7, 0], [4999, 7]])
-    effect = Draws(compat, None, 0, 0, 1).effect(codes, 3)
+    effect = BlockDraws(compat, None, 0, 0, 1).effect(codes, 3)
     assert effect[0, 0] == effect[1, 1] and len(set(effect.ravel().tolist())) == 3
-    np.testing.assert_array_equal(effect, Draws(compat, None, 0, 50, 90).effect(codes, 3))
+    np.testing.assert_array_equal(effect, BlockDraws(compat, None, 0, 50, 90).effect(codes, 3))
 
 
 def test_functions_without_a_library():

@@ -17,21 +17,21 @@ import pytest
 import gpuens
 from building import library as building
 from gpuens.kernels.runtime import native, origins
-from gpuens.kernels.runtime.compilation import Kernel, kernel
+from gpuens.kernels.runtime.compilation import CpuKernel, kernel
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
 
 RECORD = np.dtype([("count", np.int64), ("score", np.float32), ("codes", np.uint32, (2,))])
 
 
-class Uncached(Kernel):
+class Uncached(CpuKernel):
     """A kernel that is compiled in every process: what the cache on disk holds cannot be linked."""
 
     def _make(self, numba: Any) -> Any:
         return self._make_callable(numba)
 
 
-def uncached(function: Any) -> Kernel:
+def uncached(function: Any) -> CpuKernel:
     """Decorate a kernel."""
     return Uncached(function, kernel(function).options)
 

@@ -198,7 +198,7 @@ def _record(monkeypatch: Any) -> list[Launch]:
 
 def words_of_numba(kind: types.Type, argument: Any) -> list[Any]:
     """The words of an argument that Numba's own launcher would start a kernel with."""
-    if isinstance(argument, target.Records):
+    if isinstance(argument, target.DeviceRecords):
         memory = cuda.as_cuda_array(argument._memory, sync=False)
         argument = memory.view(argument.dtype)
     words: list[Any] = []

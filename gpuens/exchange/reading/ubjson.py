@@ -27,12 +27,12 @@ def parse_ubjson(data: bytes) -> Any:
     ImportedModelError
         The data is cut short or not UBJSON; the message has the position.
     """
-    reader = _Reader(data)
+    reader = _UbjsonReader(data)
     value = reader.value(reader.byte(), 0)
     return value
 
 
-class _Reader:
+class _UbjsonReader:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 

@@ -22,6 +22,7 @@ BLOCK = 512
 def _coarse(x, thresholds, n, high):
     for i in range(n):
         high[i] = 0
+    # The outer loop is over thresholds: the inner one has no branch and vectorises.
     for k in range(15, 255, 16):
         t = thresholds[k]
         for i in range(n):
@@ -33,6 +34,7 @@ def _fine(x, thresholds, n, high, codes):
     for i in range(n):
         value = x[i]
         p = high[i] << u32(4)
+        # Each step adds its width if the threshold before the new place is below the value.
         p += u32(8) if thresholds[p + u32(7)] < value else u32(0)
         p += u32(4) if thresholds[p + u32(3)] < value else u32(0)
         p += u32(2) if thresholds[p + u32(1)] < value else u32(0)
@@ -43,6 +45,7 @@ def _fine(x, thresholds, n, high, codes):
 @inner
 def mark_missing(x, n, codes):
     """Write the code of missing values where a value is NaN."""
+    # Comparisons with NaN fail, so that the search has given these code 0.
     for i in range(n):
         codes[i] = u8(MISSING) if x[i] != x[i] else codes[i]
 
@@ -67,6 +70,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
         if begin >= n:
             break
         m = min(BLOCK, n - begin)
+        # The block's values column by column, in the cache; their codes as columns, then as rows.
         for i in range(m):
             for f in range(n_features):
                 values[f, i] = X[begin + i, f]
@@ -75,6 +79,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
         for i in range(m):
             for f in range(n_features):
                 rows[begin + i, f] = columns[f, begin + i]
+            # Rows are padded to whole words, which other code reads at once: what it reads is set.
             for f in range(n_features, rows.shape[1]):
                 rows[begin + i, f] = u8(0)
 

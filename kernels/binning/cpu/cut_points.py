@@ -29,6 +29,7 @@ def _collect(ordered, weight, distinct, mass):
     n = 0
     for i in range(ordered.size):
         x = ordered[i]
+        # Values are sorted, missing ones last.
         if x != x:
             break
         own = weight[i] if weight.size > 0 else 1.0
@@ -53,6 +54,7 @@ def _note_ends(mass, least, factor, ends):
         below += light
         own_bin = np.floor((below - 0.5 * light) * factor)
         if k > 0 and (own_bin != last_bin or is_heavy or was_heavy):
+            # Counting goes on without room: the caller reduces the bins until they fit.
             if n < ends.size:
                 ends[n] = k - 1
             n += 1
@@ -66,6 +68,7 @@ def _ends_of_bins(mass, max_bins, ends):
     total = of_light = 0.0
     for k in range(mass.size):
         total += mass[k]
+    # A value that outweighs a bin gets one of its own, and the rest share what is left evenly.
     least = total / max_bins
     n_light = max_bins
     for k in range(mass.size):
@@ -83,6 +86,7 @@ def _ends_of_bins(mass, max_bins, ends):
             for _ in range(excess):
                 n = _drop_lightest(mass, ends, n)
             return n
+        # Heavy values in between cut light bins in two: try fewer, until there are not too many.
         n_light = max(1, n_light - excess)
 
 
@@ -103,6 +107,7 @@ def _wide_gaps(distinct, ends, n_ends, most, gaps, sizes):
     ``most``. ``sizes`` is scratch."""
     if most == 0 or n_ends == 0:
         return 0
+    # Gaps between values inside of the outer quarters of the bins are left as they are.
     low, high = ends[n_ends // 4], ends[n_ends - 1 - n_ends // 4]
     centre = distinct[ends[n_ends // 2]]
     n = np.int64(0)
@@ -157,6 +162,7 @@ def _add_gaps(gaps, n_gaps, ends, n_ends):
             n_new -= 1
     total = n_ends + n_new
     at, i, k = total - 1, n_ends - 1, n_gaps - 1
+    # Both lists ascend: a merge from behind, into the list that has room at its end.
     while k >= 0:
         if i >= 0 and ends[i] >= gaps[k]:
             k -= 1 if ends[i] == gaps[k] else 0
@@ -173,12 +179,14 @@ def _add_gaps(gaps, n_gaps, ends, n_ends):
 def _cut(distinct, mass, max_bins, ends, gaps, sizes, cuts):
     """Write the cuts of a feature and return how many there are."""
     if distinct.size <= max_bins:
+        # Few values: a cut between any two.
         for k in range(distinct.size - 1):
             cuts[k] = midpoint(distinct[k], distinct[k + 1])
         return max(distinct.size - 1, 0)
     n_ends = _ends_of_bins(mass, max_bins, ends)
     n_gaps = _wide_gaps(distinct, ends, n_ends, max_bins // BINS_OF_A_GAP, gaps, sizes)
     if _missing(gaps, n_gaps, ends, n_ends):
+        # The gaps take the places of as many bins.
         n_ends = _ends_of_bins(mass, max_bins - n_gaps, ends)
         n_ends = _add_gaps(gaps, n_gaps, ends, n_ends)
     for k in range(n_ends):
@@ -194,6 +202,8 @@ def _worker(
     sizes = np.empty(BINS_OF_A_GAP)
     own_distinct, own_mass = distinct[thread], mass[thread]
     while True:
+        # A feature a thread: features differ in their numbers of values, so that they are taken
+        # from a queue.
         f = atomic_add(queue, 0, 1)
         if f >= ordered.shape[0]:
             break

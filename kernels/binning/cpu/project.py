@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.primitives import mul
 
@@ -23,7 +23,7 @@ MOST_ROWS = 512
 def _worker(
     thread, n_threads, barrier, cells, n_features, step, begin, feature, weight, projected, queue
 ):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     n = projected.shape[1]
     values = np.empty((n_features, step), np.float64)
     while True:
@@ -36,6 +36,8 @@ def _worker(
                 values[f, i] = f64(cell(table, first + i, f))
         for j in range(projected.shape[0]):
             total = projected[j, first : first + m]
+            # The first product starts the sum, in place of a zero: every implementation adds in
+            # this order.
             k = begin[j]
             x, w = values[feature[k]], weight[k]
             for i in range(m):

@@ -36,6 +36,7 @@ def _count(keys, most, infinity, counts):
     for i in range(keys.size):
         key = number_key(keys[i], most, infinity)
         keys[i] = key
+        # One pass counts the digits of all passes to come.
         for d in range(counts.shape[0]):
             counts[d, (key >> (u64(d) * DIGIT_BITS)) & LAST_DIGIT] += 1
 
@@ -46,6 +47,7 @@ def _begin(counts, n):
     begin = 0
     for value in range(counts.size):
         size = counts[value]
+        # Nothing would move: the pass over this digit is left out.
         if size == n:
             return True
         counts[value] = begin
@@ -58,6 +60,7 @@ def _move(source, target, shift, begin):
     for i in range(source.size):
         key = source[i]
         digit = (u64(key) >> shift) & LAST_DIGIT
+        # In the order of the source, which keeps what earlier passes have sorted.
         target[begin[digit]] = key
         begin[digit] += 1
 
@@ -75,6 +78,7 @@ def _sort(keys, spare, most, infinity, counts):
         else:
             _move(keys, spare, u64(d) * DIGIT_BITS, counts[d])
         is_moved = not is_moved
+    # Back into floats, and into the table where the last pass has left them in the scratch.
     for i in range(keys.size):
         keys[i] = bits_of_key(spare[i] if is_moved else keys[i], most)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import kernel_without_allocation
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import MISSING
 
@@ -19,10 +19,11 @@ BLOCK = 1 << 10
 
 @kernel_without_allocation
 def _worker(thread, n_threads, barrier, cells, columns, features, lowest, highest):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     n_rows = columns.shape[1]
     for begin in range(0, n_rows, BLOCK):
         for j in range(thread, features.size, n_threads):
+            # A feature belongs to one thread, which alone writes its bounds.
             f = features[j]
             for i in range(begin, min(begin + BLOCK, n_rows)):
                 code = columns[f, i]

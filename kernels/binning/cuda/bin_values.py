@@ -36,16 +36,19 @@ def number_bins(X, thresholds, words, columns):
     word = u32(cuda.blockIdx.x)
     first = u32(word * u32(WORD))
     n_features = min(WORD, X.shape[1] - i64(first))
+    # The block's thresholds into shared memory.
     for k in range(cuda.threadIdx.x, n_features * CUTS, BLOCK):
         f = k // CUTS
         cuts[u32(k)] = thresholds[u32(first + u32(f)), u32(k - f * CUTS)]
     cuda.syncthreads()
+    # Behind the barrier all thresholds are there.
     n = u32(X.shape[0])
     i = u32(cuda.blockIdx.y * u32(BLOCK) + cuda.threadIdx.x)
     while i < n:
         codes = u64(0)
         for f in range(n_features):
             x = X[i, u32(first + u32(f))]
+            # A binary search over 255 thresholds takes eight steps, in all threads alike.
             below = u32(0)
             step = u32(128)
             while step > u32(0):
@@ -53,9 +56,11 @@ def number_bins(X, thresholds, words, columns):
                     below = u32(below + step)
                 step = u32(step >> u32(1))
             if x != x:
+                # Comparisons with NaN fail: without this its code would be 0.
                 below = u32(MISSING)
             columns[u32(first + u32(f)), i] = below
             codes |= u64(below) << u64(8 * f)
+        # One store of eight codes: rows are padded to whole words.
         words[i, word] = codes
         i = u32(i + cuda.gridDim.y * u32(BLOCK))
 

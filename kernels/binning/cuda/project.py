@@ -35,6 +35,8 @@ def add_features(X, begin, feature, weight, projected):
         j = u32(cuda.blockIdx.x)
         while j < n_projections:
             first, last = begin[j], begin[u32(j + u32(1))]
+            # The first product starts the sum, as everywhere; ``mul`` keeps the compiler from
+            # fusing it with the addition, which would round otherwise.
             total = mul(weight[first], f64(X[i, feature[first]]))
             for k in range(first + i64(1), last):
                 total = total + mul(weight[k], f64(X[i, feature[k]]))

@@ -40,7 +40,7 @@ from ..reference import newton_trees as reference
 u64 = np.uint64
 
 
-class Rows(NamedTuple):
+class TreeStatistics(NamedTuple):
     """The statistics of the rows, a line for each tree; records and sums of these are written.
 
     g, h : float32; raw : float64; leaf : int32, all of shape (n_trees, n_rows)
@@ -60,7 +60,7 @@ class Rows(NamedTuple):
     sums: np.ndarray
 
 
-class Nodes(NamedTuple):
+class FinishedNodes(NamedTuple):
     """Room for the nodes of the finished trees, see ``GrownTrees`` and ``NodeValues``.
 
     order : int64
@@ -103,9 +103,11 @@ def _make_records(thread, n_threads, rows, how):
     n_trees, n = rows.g.shape
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     for t in range(n_trees):
+        # The key depends on the tree's number alone, as in ``quantise``: the bits are the same.
         key = draw(u64(how.rounding), u64(how.first + t))
         of_tree = key, rows.scales[t, 0], rows.scales[t, 1], rows.records[t * n : (t + 1) * n]
         sum_g, sum_h = quantise_all(rows.g[t], rows.h[t], begin, end, u64(0), *of_tree)
+        # Integers: the order of the threads does not matter.
         atomic_add(rows.sums[t], 0, sum_g)
         atomic_add(rows.sums[t], 1, sum_h)
 
@@ -155,6 +157,7 @@ def _take_steps(thread, n_threads, rows, params, nodes, how):
         children = nodes.left[begin:end], nodes.right[begin:end]
         take_steps(*children, sums[0], limits, nodes.value[begin:end], nodes.hessian[begin:end])
         for i in range(begin, end):
+            # Shrunken once a node, not once a row.
             nodes.added[i] = how.factor * nodes.value[i]
 
 
@@ -170,17 +173,22 @@ def _update(thread, n_threads, rows, nodes):
 @kernel_without_allocation
 def _round_worker(thread, n_threads, barrier, table, frontier, params, work, rows, nodes, how):
     _make_records(thread, n_threads, rows, how)
+    # All rows have been added to the trees' sums, which the roots start from.
     wait(barrier, n_threads)
     if thread == 0:
         _plant(rows, frontier, how)
+    # ``grow_together`` begins with a barrier of its own, behind which the roots are there.
     tables = table, frontier, params, work
     grow_together(thread, n_threads, barrier, *tables, nodes.order, nodes.offset, rows.leaf)
     if thread == 0:
         _list_nodes(frontier, nodes)
+    # Thread 0 lists nodes meanwhile; the others need ``offset`` alone, which growth has filled in.
     _add_leaves(thread, n_threads, rows, nodes, how)
     wait(barrier, n_threads)
+    # Behind the barrier the sums of all threads are there; trees are shared out.
     _take_steps(thread, n_threads, rows, params, nodes, how)
     wait(barrier, n_threads)
+    # Behind the barrier all values are there; rows are shared out.
     _update(thread, n_threads, rows, nodes)
 
 
@@ -194,7 +202,7 @@ class _Tables(NamedTuple):
     leaf: np.ndarray
     records: np.ndarray
     sums: np.ndarray
-    nodes: Nodes
+    nodes: FinishedNodes
 
 
 def add_newton_trees(
@@ -216,7 +224,7 @@ def add_newton_trees(
     kept = _tables(codes, n_bins, g.shape, params, rules)
     n = g.shape[1]
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
-    rows = Rows(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
+    rows = TreeStatistics(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
     how = Round(*draws, float(factor), float(largest))
     tables = kept.table, kept.frontier, params, kept.work
     run(_round_worker, kept.n_threads, *tables, rows, kept.nodes, how)
@@ -231,6 +239,7 @@ def _tables(
     batch, as the last one of a round, gets a part of them."""
     kept = derived(codes.rows, "newton trees", dict)
     n_trees, n = shape
+    # Rules are compared by identity: a round that follows another one has the same object.
     if kept.get("what") == (params, n) and kept["rules"] is rules:
         tables: _Tables = kept["tables"]
         most = len(tables.leaf)
@@ -262,9 +271,9 @@ def _first(tables: _Tables, n_trees: int) -> _Tables:
     )
 
 
-def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:
+def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> FinishedNodes:
     i32, i64, f64 = np.int32, np.int64, np.float64
-    return Nodes(
+    return FinishedNodes(
         offset=np.empty(n_trees + 1, i64),
         feature=np.empty(capacity, i32),
         bin=np.empty(capacity, i32),
@@ -284,13 +293,14 @@ def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:
 
 
 N_GROWN = len(GrownTrees._fields) - 1
-"""The first fields of ``Nodes`` are those of ``GrownTrees`` except ``leaf``."""
+"""The first fields of ``FinishedNodes`` are those of ``GrownTrees`` except ``leaf``."""
 
 
-def _results(nodes: Nodes, leaf: np.ndarray) -> NewtonTrees:
+def _results(nodes: FinishedNodes, leaf: np.ndarray) -> NewtonTrees:
     """Return copies of what was found."""
     ends = nodes.offset.tolist()
     n = ends[-1]
+    # Copies: the tables are written again in the next round.
     trees = GrownTrees(nodes.offset.copy(), *(a[:n].copy() for a in nodes[1:N_GROWN]), leaf)
     value, hessian = nodes.value[:n].copy(), nodes.hessian[:n].copy()
     if len(ends) == 2:

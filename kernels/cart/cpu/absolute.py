@@ -60,6 +60,7 @@ def rank_values(value_rank, values, records, begin, end, n_ranks, groups, median
         for i in range(n):
             row = records[begin + i] & LOW_32
             groups.keys[i] = (u64(value_rank[o, row]) << u64(32)) | u64(i)
+        # Sorted by their ranks in the whole table, which number the node's own values in passing.
         sort_by_high_word(groups.keys, groups.buffer, n, n_ranks, groups.counters)
         rank = i64(-1)
         before = u64(0)
@@ -76,6 +77,7 @@ def rank_values(value_rank, values, records, begin, end, n_ranks, groups, median
 @inner
 def _add(tree, size, at, value):
     at += 1
+    # ``at & -at`` is the lowest bit that is set: entry ``at`` covers as many places up to it.
     while at <= size:
         tree[at] += value
         at += at & -at
@@ -91,6 +93,7 @@ def _lower_median(medians, size, weight):
     at = i64(0)
     below = i64(0)
     below_sum = i64(0)
+    # Descend the tree: a step is taken while twice the weight passed stays below all of it.
     while step > 0:
         if at + step <= size and 2 * (below + medians.weights[at + step]) < weight:
             at += step
@@ -133,6 +136,7 @@ def absolute_score(groups, medians, n):
     total_score = 0.0
     for o in range(groups.items.shape[0]):
         size = medians.n_distinct[o]
+        # Both trees start empty, and only their used part is cleared: small nodes are the most.
         medians.weights[: size + 1] = 0
         medians.sums[: size + 1] = 0
         packed, total = _add_rows(groups, medians, o, i64(0), n)
@@ -154,8 +158,10 @@ def _walk(groups, medians, n_groups, n, side, with_missing):
         packed = i64(0)
         total = i64(0)
         if with_missing:
+            # Their keys come behind those of all groups.
             packed, total = _add_rows(groups, medians, o, n_values, n)
         for step in range(n_groups):
+            # The left child grows from the first group on, the right one from the last group back.
             j = step if side == 0 else n_groups - 1 - step
             if side == 1:  # the right child of cut j holds what comes after place j
                 _note(medians, side, j, o, packed, total)
@@ -172,6 +178,7 @@ def _note(medians, side, j, o, packed, total):
     error, median = i64(0), i64(0)
     if packed != 0:
         error, median = _error(medians, o, packed & MASK, total)
+    # Outputs are walked one after the other: the first one starts the sum of the scores.
     if o == 0:
         medians.score[side, j] = 0.0
         medians.median[side, j] = median
@@ -183,12 +190,14 @@ def _note(medians, side, j, o, packed, total):
 def scan_absolute(
     groups, medians, n_groups, n, has_missing, feature, limits, found, best_bits, is_set
 ):
-    """Do for the absolute error what ``scan`` does for other criteria: first all cuts with
+    """Score the cuts by the absolute error (see ``scan`` for other criteria): first all with
     missing values on the right, then all with them on the left, the first of equals by place."""
+    # -1: a tie with a feature that was tried before is lost.
     best_place = i64(-1)
     for missing_left in range(2 if has_missing else 1):
         _walk(groups, medians, n_groups, n, i64(0), missing_left == 1)
         _walk(groups, medians, n_groups, n, i64(1), has_missing and missing_left == 0)
+        # All values on one side is a candidate only with the missing ones on the other.
         n_cuts = n_groups if has_missing and missing_left == 0 else n_groups - 1
         for j in range(n_cuts):
             if not _allowed(medians, j, limits, found):
@@ -200,6 +209,9 @@ def scan_absolute(
                 following = groups.code[groups.order[j + 1]]
             side = i64(missing_left) if has_missing else i64(-1)
             if wins_tie:
+                # The contract takes places in turn, each with both sides of the missing values.
+                # This loop takes one side first, so that a lower place of the other side wins a
+                # tie.
                 found[1].score = -np.inf
             code = groups.code[groups.order[j]]
             if take_if_better(found, value, feature, code, following, side):
@@ -225,6 +237,7 @@ def score_of_sides(groups, medians, n, missing_left, limits, found):
     (missing values) to one of both; -inf where it is struck out."""
     sort_by_high_word(groups.keys, groups.buffer, n, i64(3), groups.counters)
     groups.order[0], groups.order[1] = 0, 1
+    # The sides are two groups, with missing values behind them as everywhere.
     ends = groups.first
     ends[0] = ends[1] = ends[2] = 0
     for k in range(n):
@@ -233,6 +246,7 @@ def score_of_sides(groups, medians, n, missing_left, limits, found):
             ends[1] = k + 1
         if side <= u64(1):
             ends[2] = k + 1
+    # A side without rows begins where the one before it ends.
     ends[1] = max(ends[1], ends[0])
     ends[2] = max(ends[2], ends[1])
     _walk(groups, medians, i64(2), n, i64(0), missing_left)

@@ -34,8 +34,10 @@ def scan_bins(n_bins, groups, feature, packed, limits, cuts, found):
         n = _cut_two_classes(n_bins, seen, histogram, total, cuts)
     else:
         n = _cut_classes(n_bins, seen, histogram, total, groups.left, cuts)
+    # Statistics were cleared on the way, and flags are cleared here: the next feature needs zeros.
     for w in range((n_bins + 7) >> 3):
         groups.seen_words[w] = 0
+    # The last code notes a cut, too, behind which there is nothing.
     if n == 1:
         return False
     take_best(n - 1, packed, feature, limits, cuts, found)
@@ -50,11 +52,14 @@ def _cut_sums(n_bins, seen, histogram, total, cuts):
         bits = flags_set(seen, u64(first))
         while bits != 0:
             code = u64(first) + lowest_bit(bits)
+            # Takes out the lowest flag: the loop runs once for each code with rows, not for each
+            # code.
             bits &= bits - u64(1)
             packed_left += histogram[2 * code]
             left += histogram[2 * code + 1]
             histogram[2 * code] = histogram[2 * code + 1] = 0
             cuts.code[n] = code
+            # Not divided yet: ``take_best`` divides a vector of cuts at a time.
             above = square(float(left)), square(float(total - left))
             note_cut(n, above[0], above[1], packed_left, cuts)
             n += 1
@@ -74,6 +79,7 @@ def _cut_two_classes(n_bins, seen, histogram, total, cuts):
             packed_ones += histogram[2 * code + 1]
             histogram[2 * code] = histogram[2 * code + 1] = 0
             cuts.code[n] = code
+            # Products of integers below 2**26 are exact, as are their sums (see ``suits_cuts``).
             zeros, ones = packed_zeros & MASK, packed_ones & MASK
             zeros_right, ones_right = (total[0] & MASK) - zeros, (total[1] & MASK) - ones
             above_left = float(zeros * zeros + ones * ones)
@@ -99,6 +105,7 @@ def _cut_classes(n_bins, seen, histogram, total, left, cuts):
             start = i64(code) * left.size
             for s in range(left.size):
                 moved = histogram[start + s]
+                # Most classes have no rows at a code of a small node, and change no square.
                 if moved != 0:
                     histogram[start + s] = 0
                     weight = moved & MASK

@@ -34,6 +34,7 @@ def highest_score(n, packed, params, n_outputs, groups, cuts):
     if params.criterion == GINI and packed & MASK <= EXACT_WEIGHT:
         return float(packed & MASK)
     if params.criterion == SQUARED_ERROR and n <= MOST_ROWS:
+        # Listing all partitions has to pay: only for a few rows and enough features.
         n_partitions = i64(1) << (n - 1)
         if n_partitions <= PARTITIONS_PER_FEATURE * params.max_features:
             _part_in_all_ways(n, groups.weights, groups.items[0], groups.total[1], cuts)
@@ -49,10 +50,12 @@ def _part_in_all_ways(n, weights, values, total, cuts):
     sums[0] = packed[0] = 0
     for i in range(n - 1):
         first = i64(1) << i
+        # The sets with row i are those without it, and the row: n doublings list all of them.
         for k in range(first):
             sums[first + k] = sums[k] + values[i]
             packed[first + k] = packed[k] + weights[i]
     for k in range(i64(1) << (n - 1)):
         cuts.left[k] = square(float(sums[k]))
         cuts.right[k] = square(float(total - sums[k]))
+    # The empty set is not a side.
     cuts.left[0] = NO_CANDIDATE

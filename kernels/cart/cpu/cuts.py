@@ -19,7 +19,7 @@ from .scores import EXACT_WEIGHT, MASK, NO_CANDIDATE, heavy_enough, take_if_bett
 i64 = np.int64
 
 
-class Cuts(NamedTuple):
+class SortedCuts(NamedTuple):
     """The cuts in ascending order. Lines have room for a multiple of ``LANES``.
 
     code : int64
@@ -43,6 +43,7 @@ def suits_cuts(packed, params, n_outputs):
         return False
     if params.criterion == SQUARED_ERROR:
         return True
+    # Gini scores add squares in another order here than in the contract, which must not matter.
     return params.criterion == GINI and packed & MASK <= EXACT_WEIGHT
 
 
@@ -69,9 +70,12 @@ def take_best(n, packed, feature, limits, cuts, found):
     if limits.least_rows > 1 or limits.least_weight > 0.0:
         for k in range(n):
             if not heavy_enough(cuts.packed_left[k], packed - cuts.packed_left[k], limits):
+                # Divided by any weight this stays -inf, so that the cut never wins.
                 cuts.left[k] = NO_CANDIDATE
     best = best_score(n, packed & MASK, cuts)
     if best > found[1].score:
+        # The vectors return a score without its place: the first cut with it is found by the same
+        # operations, which give the same bits.
         k = i64(0)
         while score_of_cut(k, packed & MASK, cuts) != best:
             k += 1
@@ -88,6 +92,7 @@ def score_of_cut(k, weight, cuts):
 def best_score(n, weight, cuts):
     """Return the largest score of n cuts of a node of this weight."""
     end = (n + LANES - 1) // LANES * LANES
+    # Fill the last vector with cuts that cannot win: -inf / 0 is -inf, and 0 is added to it.
     for k in range(n, end):
         cuts.left[k] = NO_CANDIDATE
         cuts.right[k] = 0.0

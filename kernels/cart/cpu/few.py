@@ -40,7 +40,7 @@ class Few(NamedTuple):
     codes : uint8 or uint32
         Of the rows.
     weights, items : int64
-        Of the rows in the order of their codes, see ``Groups``.
+        Of the rows in the order of their codes, see ``ScanGroups``.
     """
 
     codes: np.ndarray
@@ -57,11 +57,14 @@ def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, li
     """
     for i in range(n):
         few.codes[i] = column[records[begin + i] & LOW_32]
+    # A bit for each row: the lanes behind the last row still hold codes of another node.
     every_row = (u64(1) << u64(n)) - u64(1)
     if lanes_equal(few.codes, u64(few.codes[0])) & every_row == every_row:
         return NONE
     if lanes_equal(few.codes, u64(n_bins)) & every_row != 0:
+        # Missing values double the candidates, which the full scan knows how to score.
         return NOT_HERE
+    # The codes go where ``take_best`` expects them, the rest into lines in the same order.
     _put_in_order(n, every_row, groups.weights, groups.items[0], few, cuts.code)
     if limits.is_regression:
         _cut_sums(n - 1, groups.total[1], few, cuts)
@@ -76,6 +79,7 @@ def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, li
 @inner
 def _put_in_order(n, every_row, weights, items, few, code):
     for i in range(u64(n)):
+        # Places differ even where codes are equal, so that every row is written exactly once.
         place = place_in_line(few.codes, i, every_row)
         code[place] = few.codes[i]
         few.weights[place] = weights[i]
@@ -105,6 +109,7 @@ def _cut_two_classes(n, weight, all_ones, few, cuts):
     ones, packed_left = i64(0), i64(0)
     for k in range(n):
         packed_left += few.weights[k]
+        # Items are classes, 0 or 1: the product is the weight of class 1.
         ones += (few.weights[k] & MASK) * few.items[k]
         zeros = (packed_left & MASK) - ones
         ones_right = all_ones - ones

@@ -25,6 +25,8 @@ def finished(
     n_trees : int
     """
     roots = nodes[:n_trees]
+    # A tree on n records has at most 2 n - 1 nodes. Each has room for two more: the children of the
+    # last leaf are written, and never read.
     room = np.minimum(nodes.size, np.maximum(1, 2 * (roots["end"] - roots["begin"]) - 1))
     first = np.concatenate([[0], np.cumsum(room + 2)])
     order, size = np.empty(first[-1], np.int64), np.empty(n_trees, np.int64)
@@ -53,6 +55,7 @@ def finished(
     by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
     if not by_category.size:
         return grown
+    # Sets are packed one behind the other, each as long as the categories of its feature need.
     n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
     grown.category_begin[by_category] = np.cumsum(n_words) - n_words
     used = np.arange(bits.shape[1]) < n_words[:, None]
@@ -82,6 +85,8 @@ def _number_nodes(thread, n_threads, barrier, nodes, first, order, size):
 def _emit(thread, n_threads, barrier, nodes, statistics, first, order, grown, places):
     """Write the nodes in their final order, and where they come from if there is room for that."""
     for tree in range(thread, first.size - 1, n_threads):
+        # Breadth first, children follow in the order of their parents: a running count numbers
+        # them.
         child = 1
         for i in range(grown.offset[tree], grown.offset[tree + 1]):
             place = order[first[tree] + i - grown.offset[tree]]

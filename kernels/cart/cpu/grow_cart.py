@@ -24,7 +24,7 @@ from ..grown import most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .finishing import finished
 from .nodes import find_split
-from .rows import Rows, part_rows
+from .rows import RowArrays, part_rows
 from .tables import (
     IDLE,
     NODES,
@@ -49,12 +49,15 @@ NUMBERS_AT_ONCE = 64
 
 @inner
 def _lock(counts):
+    # A ticket lock: threads are served in the order in which they came, and wait on a number that
+    # only the owner of the lock changes.
     ticket = atomic_add(counts, TICKET, 1)
     spins = 0
     while atomic_load(counts, SERVING) != ticket:
         spins += 1
         pause()
         if spins > SPINS_BEFORE_YIELD:
+            # There may be more threads than processors: the owner has to run to unlock.
             yield_thread()
 
 
@@ -69,6 +72,7 @@ def share(work, x):
     counts = work.counts
     _lock(counts)
     work.shared[counts[SHARED]] = x
+    # Atomic although the lock is held: idle threads poll the count without it.
     atomic_add(counts, SHARED, 1)
     _unlock(counts)
 
@@ -81,11 +85,16 @@ def take_shared(work, n_threads):
     atomic_add(counts, IDLE, 1)
     spins = 0
     while True:
+        # A look without the lock, so that idle threads do not slow down those that share nodes.
         if atomic_load(counts, SHARED) > 0:
             _lock(counts)
+            # Another idle thread may have taken the node between the look and the lock.
             n = counts[SHARED]
             if n > 0:
                 x = work.shared[n - 1]
+                # A thread that polls between the next two lines sees no node and all threads idle,
+                # and may stop too early. That costs parallel work but no node: the thread that
+                # shares a node comes here before it stops, and takes what is left.
                 atomic_add(counts, SHARED, -1)
                 atomic_add(counts, IDLE, -1)
             _unlock(counts)
@@ -104,6 +113,7 @@ def someone_waits(work, node, n_threads):
     """Return whether a node is worth handing over to an idle thread."""
     if n_threads == 1 or node.end - node.begin < SHARE_ROWS:
         return False
+    # Read without the lock: an old count only sends a node the long way over the stack.
     return atomic_load(work.counts, IDLE) > atomic_load(work.counts, SHARED)
 
 
@@ -123,10 +133,13 @@ def _split_node(table, rows, params, work, x, room):
     """Part the rows of a node, add its children, and return the left one's number."""
     nodes = work.nodes
     node = nodes[x]
+    # Rows first: this also settles the side of missing values that the node has not seen. Without
+    # categories there are no bits, and any line of their type will do.
     n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
     child = two_numbers(work, room.numbers)
     node.child = child
     direction = i64(table.monotone[node.feature])
+    # Halved before they are added: the sum of two large values could overflow.
     middle = node.value_left * 0.5 + node.value_right * 0.5
     for side in range(2):
         new = nodes[child + side]
@@ -136,9 +149,12 @@ def _split_node(table, rows, params, work, x, room):
         new.end = node.begin + n_left if side == 0 else node.end
         new.key = draw(node.key, u64(1 + side))
         new.low, new.high = node.low, node.high
+        # A feature that is constant in a node is constant in every part of it.
         for w in range(work.constant.shape[1]):
             work.constant[child + side, w] = work.constant[x, w]
         if direction != 0:
+            # The lower side has the middle as its upper bound: the left one if predictions must
+            # rise.
             if (side == 0) == (direction > 0):
                 new.high = middle
             else:
@@ -154,6 +170,7 @@ def _look_at(table, rows, params, work, x, room):
         work.constant[x], room,
     )  # fmt: skip
     if node.feature >= 0 and table.categorical[node.feature] == 1:
+        # The bits are scratch, which the next node overwrites.
         for w in range((table.n_bins[node.feature] + 31) >> 5):
             work.bits[x, w] = room.bits[0, w]
 
@@ -170,6 +187,8 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
     n_stacked, n_heap, n_leaves = i64(1), i64(0), i64(1)
     while True:
         split = i64(-1)
+        # Young nodes come before the heap: where leaves are limited, both children have to be on it
+        # before the next best node is chosen.
         if n_stacked > 0:
             n_stacked -= 1
             x = stack[n_stacked]
@@ -181,18 +200,23 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
         elif n_heap > 0 and n_leaves < params.max_leaves:
             split = heap[0]
             n_heap = pop(heap, i64(0), n_heap, nodes)
+            # A split replaces one leaf by two.
             n_leaves += 1
         else:
             break
         if split >= 0:
             child = _split_node(table, rows, params, work, split, room)
+            # The left child is on top: it is looked at next, while its rows are in the cache.
             stack[n_stacked] = child + 1
             n_stacked += 1
+            # A tree that grows best first needs all its candidates on one heap, and stays with its
+            # thread.
             if someone_waits(work, nodes[child], n_threads) and not best_first:
                 share(work, child)
             else:
                 stack[n_stacked] = child
                 n_stacked += 1
+    # The limit was reached before these nodes had their turn: they are leaves.
     for i in range(n_heap):
         nodes[heap[i]].feature = -1
         nodes[heap[i]].gain = 0.0
@@ -203,8 +227,10 @@ def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks
     room = room_of(thread, n_threads, rooms)
     stack, heap = stacks[thread, 0], stacks[thread, 1]
     while True:
+        # Roots are the nodes 0, 1, ..., so that the count of trees taken is the next root.
         x = atomic_add(work.counts, TREES, 1)
         if x >= work.weight.size:
+            # No tree is left: help with nodes of those that others grow.
             x = take_shared(work, n_threads)
             if x < 0:
                 break
@@ -222,9 +248,11 @@ def grow_cart(
 ) -> GrownCart:
     n_trees = tree_begin.size
     sizes = tree_end - tree_begin
+    # Starting a thread takes longer than growing on a few hundred records.
     n_threads = max(1, min(get_threads(), int(sizes.sum()) // 512))
     rooms = allocate_rooms(n_threads, int(sizes.max()), table, target, params)
     work = allocate_work(
+        # Every thread may leave some of the numbers that it took last unused.
         most_nodes(sizes, params) + n_threads * NUMBERS_AT_ONCE,
         _tree_weights(target.weight, records, tree_begin, tree_end),
         table,
@@ -236,6 +264,7 @@ def grow_cart(
     roots["begin"], roots["end"], roots["key"] = tree_begin, tree_end, keys
     roots["low"], roots["high"] = -np.inf, np.inf
     settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
+    # Nodes on a stack or heap are disjoint and have rows: there are no more than the tree has rows.
     stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
     rows = _rows(target, records, params)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
@@ -243,12 +272,13 @@ def grow_cart(
     return finished(table, nodes, work.statistics, work.bits, n_trees)
 
 
-def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
+def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> RowArrays:
     rank, n_ranks = np.empty((0, 0), np.uint32), 1
     if params.criterion == ABSOLUTE_ERROR:
+        # Ranks are sorted by their digits, and number the values of a node without comparisons.
         distinct, inverse = np.unique(target.values, return_inverse=True)
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
-    return Rows(
+    return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
     )
 

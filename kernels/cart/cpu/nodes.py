@@ -24,7 +24,7 @@ from .scan import (
 from .scores import (
     MASK,
     NO_CANDIDATE,
-    Limits,
+    SplitLimits,
     packed_weight,
     score_alone,
     score_block,
@@ -47,8 +47,10 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     node.child = -1
     node.gain = 0.0
     groups = room.groups
+    # Statistics: leaves have them too, so that they come before the reasons not to split.
     pure = collect(rows, node.begin, node.end, groups, statistics)
     n = node.end - node.begin
+    # The reasons to stay a leaf, the cheapest first.
     if pure or node.depth >= params.max_depth:
         return
     if n < params.min_samples_split or n < 2 * params.min_samples_leaf:
@@ -56,16 +58,19 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     is_regression = rows.classes.shape[0] == 0
     packed = packed_weight(statistics, is_regression, rows.output_begin)
     least_weight = params.min_weight_fraction * float(tree_weight)
+    # Both children need the least weight.
     if float(packed & MASK) < 2.0 * least_weight:
         return
     for s in range(statistics.size):
         groups.total[s] = statistics[s]
+    # The search: ``found[1]`` keeps the best candidate of all features.
     parent = _prepare(rows, params, node, statistics, packed, room)
     room.found[1].score = NO_CANDIDATE
     _look_at_features(table, rows, params, least_weight, node, packed, constant, room)
     best = room.found[1]
     if best.score == NO_CANDIDATE:
         return
+    # The split: thresholds are computed for the winner alone.
     gain = best.score - parent
     if params.min_gain > 0.0 and not gain >= params.min_gain * float(tree_weight):
         return
@@ -81,6 +86,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
 def _prepare(rows, params, node, statistics, packed, room):
     """Return the node's own score; for the absolute error also rank its values."""
     if params.criterion != ABSOLUTE_ERROR:
+        # Scored as a block of one candidate: by the operations that score children, in their order.
         block = room.block
         for s in range(statistics.size):
             block.left[s, 0] = statistics[s]
@@ -97,6 +103,7 @@ def _prepare(rows, params, node, statistics, packed, room):
         medians,
     )  # fmt: skip
     for i in range(n):
+        # The score is of all rows, so that they may come in any order.
         groups.keys[i] = u64(i)
     return absolute_score(groups, medians, n)
 
@@ -108,8 +115,10 @@ def _set_threshold(table, node, best):
         return
     node.threshold = best.threshold
     if best.first_right < 0:
+        # All values are on the left, and missing ones on the right.
         node.threshold = np.inf
     elif best.threshold != best.threshold:
+        # NaN: not a random cut, so that the threshold is half-way between the neighbouring bins.
         first = table.begin[best.feature]
         low, high = table.upper[first + best.last_left], table.lower[first + best.first_right]
         node.threshold = midpoint(low, high)
@@ -123,17 +132,25 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
     n_outputs = rows.output_begin.size - 1
     n_rows = node.end - node.begin
+    # What holds for every feature of the node is found out once.
     in_cuts = suits_cuts(packed, params, n_outputs)
     highest = highest_score(n_rows, packed, params, n_outputs, room.groups, room.cuts)
     running = suits_running_sums(packed, params, n_outputs, room.groups.total.size)
     any_candidate, is_best = False, False
     j = i64(0)
+    # ``is_best`` never changes the result: ties go to the first feature, so that one which reaches
+    # the highest possible score cannot be beaten.
     while j < n_features and not is_best and (j < params.max_features or not any_candidate):
         if params.shuffle == 1:
+            # Fisher-Yates, a step for each feature that is looked at: most nodes look at a few of
+            # many.
             bits = draw(shuffle_key, u64(j))
+            # A draw has 32 bits: the high word of the product is a number below ``n_features - j``,
+            # without the division of a remainder.
             other = j + i64((bits * u64(n_features - j)) >> S32)
             room.swapped[j] = other
             features[j], features[other] = features[other], features[j]
+        # A constant feature counts as looked at (see the contract) without a scan.
         if not _is_marked(constant, features[j]):
             if _look_at_feature(
                 table, rows, params, least_weight, node, features[j], in_cuts, running, packed, room
@@ -143,6 +160,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
             else:
                 _mark(constant, features[j])
         j += 1
+    # Undone in reverse order: this takes as many steps as there were swaps, not one a feature.
     while params.shuffle == 1 and j > 0:  # back to 0, 1, 2, ...
         j -= 1
         other = room.swapped[j]
@@ -169,7 +187,7 @@ def _look_at_feature(
     """Score the candidates of a feature and return whether it has any."""
     groups, found = room.groups, room.found
     is_regression = rows.classes.shape[0] == 0
-    limits = Limits(
+    limits = SplitLimits(
         params.criterion,
         is_regression,
         params.min_samples_leaf,
@@ -187,6 +205,8 @@ def _look_at_feature(
     column, n_bins = table.codes[feature], i64(table.n_bins[feature])
     n = node.end - node.begin
     in_cuts = in_cuts and table.categorical[feature] == 0
+    # From the fastest way to the one that can do everything: all rows in one vector; rows added up
+    # by code without missing values; groups of rows.
     if in_cuts and n <= FEW_ROWS:
         found_here = scan_few(
             column, n_bins, rows.records, node.begin, n, groups, room.few, feature, packed, limits,
@@ -198,6 +218,7 @@ def _look_at_feature(
     by_table = by_table and fits_table(n_bins, n, groups.total.size, room.most_entries)
     if by_table:
         add_rows(column, rows.records[node.begin : node.end], groups, is_regression)
+        # With missing values a cut is two candidates, which only ``_scan_groups`` scores.
         if in_cuts and groups.seen[n_bins] == 0:
             return scan_bins(n_bins, groups, feature, packed, limits, room.cuts, found)
     return _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room)
@@ -205,16 +226,19 @@ def _look_at_feature(
 
 @fused
 def _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room):
-    """Do the same for any feature, group by group; ``by_table``: the rows are added up by code."""
+    """Score the candidates of any feature, group by group; ``by_table``: the rows are added up by
+    code."""
     groups, found = room.groups, room.found
     n_groups, n_missing = group_rows(
         table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
         groups, limits.is_regression, by_table,
     )  # fmt: skip
     has_missing = n_missing > 0
+    # One group and missing values: these can be parted from all others.
     has_candidate = n_groups > 1 or (n_groups == 1 and has_missing)
     is_set = table.categorical[feature] == 1
     first, last = _orders(rows, is_set)
+    # A categorical feature has as many orders of its groups as there are statistics to order by.
     for s in range(first, last):
         if not has_candidate:
             break
@@ -234,6 +258,7 @@ def _scan_groups(table, rows, params, node, feature, by_table, running, packed, 
                 groups, room.block, n_groups, has_missing, feature, limits, rows.output_begin,
                 found, room.bits[0], is_set,
             )  # fmt: skip
+    # Also without a candidate: the next feature starts from a table of zeros.
     clear_groups(groups, n_groups)
     return has_candidate
 
@@ -247,6 +272,7 @@ def _orders(rows, is_set):
         return i64(1), i64(1 + rows.values.shape[0])
     n_statistics = rows.output_begin[-1]
     if rows.output_begin.size == 2 and n_statistics == 2:
+        # By the other class the order is the same, backwards.
         return i64(1), i64(2)
     return i64(0), i64(n_statistics)
 
@@ -278,18 +304,22 @@ def take_random_candidate(
     n = end - begin
     n_bins = i64(table.n_bins[feature])
     fill_keys(table.codes[feature], records, begin, n, groups.keys)
+    # The range of the cut. One code, and nothing missing: there is nothing to part.
     low, high, has_missing = _range_of_codes(groups.keys, n, n_bins)
     if low > high or (low == high and not has_missing):
         return False
     feature_key = subkey(key, PURPOSE_THRESHOLD, u64(feature))
+    # The draws depend on node and feature alone, whichever features were looked at before.
     bits_0 = draw(feature_key, u64(0))
     missing_left = i64(-1)
     if has_missing and low < high:
         missing_left = i64(bits_0 & u64(1))
     elif has_missing:
+        # The only two groups are one bin and the missing values, which go right.
         missing_left = i64(0)
     is_set = table.categorical[feature] == 1
     lower, upper = table.lower[table.begin[feature] :], table.upper[table.begin[feature] :]
+    # Where the cut is: a set of categories, or the last bin on the left.
     limit = high
     cut = np.nan
     if is_set:
@@ -297,8 +327,11 @@ def take_random_candidate(
     elif low < high:
         cut = random_cut(lower[low], upper[high], float(i64(bits_0)))
         limit = _last_bin_below(lower, upper, low, high, cut)
+    # The sides, and the statistics of the left one.
     last_left, first_right = _part(groups, n, n_bins, limit, is_set, bits[1], missing_left, limits)
     if not is_set and first_right >= 0:
+        # The cut is a threshold only in the gap between the sides. It can lie within a bin, or
+        # beyond empty ones; NaN asks for the midpoint.
         if not (upper[last_left] <= cut and cut < lower[first_right]):
             cut = np.nan
     if limits.criterion == ABSOLUTE_ERROR:
@@ -335,6 +368,8 @@ def _range_of_codes(keys, n, n_bins):
 def _last_bin_below(lower, upper, low, high, cut):
     """Return the highest bin with ``lower / 2 + upper / 2 <= cut``, at least ``low``, below
     ``high``."""
+    # Bins ascend, and so do their middles. They are halved before they are added, as the sum could
+    # overflow.
     while high - low > 1:
         middle = (low + high) >> 1
         if lower[middle] * 0.5 + upper[middle] * 0.5 <= cut:
@@ -349,6 +384,7 @@ def _draw_categories(groups, n, n_bins, low, high, feature_key, bits):
     """Draw the side of each category; the node's lowest one fills a side that is empty."""
     bits[:] = 0
     if low == high:
+        # The only category goes left, and the missing values go right.
         bits[low >> 5] |= u32(1) << u32(low & 31)
         return
     any_left, any_right = False, False
@@ -361,6 +397,7 @@ def _draw_categories(groups, n, n_bins, low, high, feature_key, bits):
             else:
                 any_right = True
     if not (any_left and any_right):
+        # One side has got nothing: the lowest category changes to it.
         bits[low >> 5] ^= u32(1) << u32(low & 31)
 
 
@@ -384,6 +421,7 @@ def _part(groups, n, n_bins, limit, is_set, bits, missing_left, limits):
             last_left = max(last_left, code)
         elif side == RIGHT:
             first_right = min(first_right, code)
+        # For the absolute error, which sorts rows by side next.
         groups.keys[i] = (side << S32) | u64(i)
         if side == LEFT or (side == MISSING and missing_left == 1):
             add_row(groups.items, groups.weights, i, limits.is_regression, groups.left)

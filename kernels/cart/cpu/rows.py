@@ -26,7 +26,7 @@ ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
 
 
-class Rows(NamedTuple):
+class RowArrays(NamedTuple):
     """The arrays of rows that the threads read (see ``CartTarget``).
 
     values : int64, (n_outputs, n_rows); value_rank : uint32, the same shape
@@ -52,6 +52,7 @@ def collect(rows, begin, end, groups, statistics):
         pure = True
         statistics[0] = total
         for o in range(rows.values.shape[0]):
+            # Alike in every output: then no split could lower the impurity.
             first = rows.values[o, records[0] & LOW_32]
             alike, statistics[1 + o] = _collect_values(
                 rows.values[o], records, first, groups.weights, groups.items[o]
@@ -69,8 +70,11 @@ def _collect_weights(weight, records, weights):
     n = u64(records.size)
     total = i64(0)
     for i in range(n):
+        # The rows of a deep node lie anywhere in memory: what is needed 16 rows later is asked for
+        # now. The last rows ask for the last one again, not beyond the node.
         prefetch(weight, records[min(i + PREFETCH_DISTANCE, n - u64(1))] & LOW_32)
         record = records[i]
+        # Count and weight share a word, so that one addition keeps both.
         weights[i] = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
         total += weights[i]
     return total
@@ -102,6 +106,7 @@ def _one_class_each(statistics, output_begin):
     for o in range(output_begin.size - 1):
         n_classes = 0
         for s in range(output_begin[o], output_begin[o + 1]):
+            # Rows have positive weights: a class without weight is a class without rows.
             if statistics[s] & MASK != 0:
                 n_classes += 1
         if n_classes > 1:
@@ -127,9 +132,11 @@ def part_rows(table, rows, node, bits, room):
         n_left = _move_by_code(
             column, records, n_bins, node.last_left, node.missing_left == 1, room.moved
         )
+    # At a tie the right child counts as larger, as in the contract.
     larger = i64(1 if 2 * n_left > records.size else 0)
     if node.missing_left < 0:
         node.missing_left = larger
+    # Categories without rows are right so far, as their bits are not set.
     if is_set and larger == 1:
         _send_unseen_left(column, records, n_bins, bits, room.groups.seen)
     return n_left
@@ -137,6 +144,7 @@ def part_rows(table, rows, node, bits, room):
 
 @inner
 def _send_unseen_left(column, records, n_bins, bits, seen):
+    # The flags belong to the search, which finds them cleared: they are cleared below.
     for i in range(records.size):
         seen[column[records[i] & LOW_32]] = 1
     for c in range(n_bins):
@@ -154,10 +162,14 @@ def _move_by_code(column, records, n_bins, limit, missing_left, moved):
         record = records[i]
         code = i64(column[record & LOW_32])
         goes_left = u64(1) if code <= limit or (code == n_bins and missing_left) else u64(0)
+        # Both places are written, and one of the two numbers moves on: sides are hard to predict,
+        # and a wrong guess costs more than the second write. ``left`` never overtakes i, so that no
+        # record is lost before it is read.
         records[left] = record
         moved[right] = record
         left += goes_left
         right += u64(1) - goes_left
+    # Those on the right keep their order behind those on the left: the partition is stable.
     for i in range(right):
         records[left + i] = moved[i]
     return i64(left)
@@ -190,6 +202,7 @@ CODES_PER_ROW = 4
 @inlined
 def fits_table(n_bins, n, n_statistics, most_entries):
     """Return whether n rows are added up by code; otherwise they are sorted."""
+    # A table is read flag by flag: with far more codes than rows this takes longer than a sort.
     is_small = n_bins <= CODES_PER_ROW * n or n_bins <= 255
     return is_small and (n_bins + 1) * n_statistics <= most_entries
 
@@ -218,6 +231,7 @@ def add_rows(column, rows, groups, is_regression):
     items, weights, histogram, seen = groups.items, groups.weights, groups.histogram, groups.seen
     n_statistics = u64(groups.total.size)
     if is_regression:
+        # The first output also counts the rows and marks their codes; the others only add.
         _add_sums(column, rows, weights, items[0], histogram, seen, n_statistics)
         for o in range(1, items.shape[0]):
             _add_values(column, rows, items[o], histogram[1 + o :], n_statistics)
@@ -260,12 +274,14 @@ def _add_values(column, rows, values, histogram, n_statistics):
 def _read_groups(n_bins, groups):
     """List the codes that were seen, ascending; flags are cleared, missing values taken out."""
     n_groups = i64(0)
+    # Eight flags at a time: most codes have no rows at a small node.
     for w in range((n_bins + 7) >> 3):
         if groups.seen_words[w] != 0:
             for code in range(8 * w, min(8 * w + 8, n_bins)):
                 groups.code[n_groups] = code  # overwritten by the next one if it was not seen
                 groups.order[n_groups] = n_groups
                 n_groups += i64(groups.seen[code])
+    # Missing values do not form a group: they are added to one side of a cut or the other.
     n_missing = 0
     groups.missing[:] = 0
     if groups.seen[n_bins] != 0:
@@ -274,6 +290,7 @@ def _read_groups(n_bins, groups):
         for s in range(groups.missing.size):
             groups.missing[s] = groups.histogram[start + s]
             groups.histogram[start + s] = 0
+    # The flag of missing values may be in a word of its own.
     for w in range((n_bins + 8) >> 3):
         groups.seen_words[w] = 0
     return n_groups, i64(n_missing)
@@ -284,6 +301,7 @@ def clear_groups(groups, n_groups):
     """Restore the table of statistics to zeros after a feature."""
     if groups.by_rows[0] == 0:
         n_statistics = groups.total.size
+        # Only what was touched: a table has far more entries than a node has groups.
         for g in range(n_groups):
             start = groups.code[g] * n_statistics
             for s in range(n_statistics):
@@ -316,6 +334,7 @@ def _read_runs(n, n_bins, groups, is_regression):
             groups.order[n_groups] = n_groups
             n_groups += 1
             before = code
+    # The end of the last group, so that group g has the keys ``first[g]`` to ``first[g + 1] - 1``.
     groups.first[n_groups] = n_values
     groups.missing[:] = 0
     for k in range(n_values, n):
@@ -348,12 +367,14 @@ def sort_by_high_word(keys, buffer, n, n_values, counters):
     n_digits = i64(1) << i64(digit_bits)
     shift = u64(32)
     moved = 0
+    # Digits above the largest value are zero in all keys.
     while (n_values - 1) >> i64(shift - u64(32)) > 0:
         source, target = (keys, buffer) if moved & 1 == 0 else (buffer, keys)
         if _sort_by_digit(source, target, n, shift, n_digits, counters):
             moved += 1
         shift += digit_bits
     if moved & 1:
+        # After an odd number of passes the keys are in the buffer.
         for i in range(n):
             keys[i] = buffer[i]
 
@@ -378,9 +399,11 @@ def _sort_by_digit(source, target, n, shift, n_digits, counters):
     counters[:n_digits] = 0
     for i in range(n):
         counters[(source[i] >> shift) & mask] += 1
+    # Nothing would move, so that both arrays keep their roles.
     if counters[(source[0] >> shift) & mask] == n:
         return False
     total = i64(0)
+    # The counts become the places where the keys of each digit begin.
     for d in range(n_digits):
         count = counters[d]
         counters[d] = total
@@ -388,6 +411,7 @@ def _sort_by_digit(source, target, n, shift, n_digits, counters):
     for i in range(n):
         key = source[i]
         digit = (key >> shift) & mask
+        # In the order of the keys, which keeps equal digits as earlier passes have sorted them.
         target[counters[digit]] = key
         counters[digit] += 1
     return True
@@ -405,6 +429,7 @@ def merge_argsort(values, order, buffer, n):
             middle, high = min(low + width, n), min(low + 2 * width, n)
             i, j = low, middle
             for k in range(low, high):
+                # ``<=``: of equal values the lower number comes first.
                 if i < middle and (j >= high or values[order[i]] <= values[order[j]]):
                     buffer[k] = order[i]
                     i += 1

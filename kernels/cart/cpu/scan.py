@@ -41,7 +41,7 @@ from .scores import (
 i64 = np.int64
 
 
-class Groups(NamedTuple):
+class ScanGroups(NamedTuple):
     """The rows of a node by code, and scratch to scan them (see ``group_rows``).
 
     The groups' statistics are those of ``histogram`` where ``by_rows[0]`` is 0; else they are
@@ -120,9 +120,11 @@ def scan(
     ``best_bits``.
     """
     groups.left[:] = 0
+    # With missing values there is a cut behind the last group: values left, missing ones right.
     n_cuts = n_groups if has_missing else n_groups - 1
     for first in range(0, n_cuts, BLOCK):
         n = min(BLOCK, n_cuts - first)
+        # Missing values right, or none.
         _walk(groups, first, n, limits.is_regression, block.left)
         score_candidates(block, groups.total, n, limits, output_begin, found)
         best, place = best_of_block(block.score[0], n)
@@ -130,19 +132,23 @@ def scan(
         if has_missing:
             if limits.bounded and best > found[1].score:
                 note_values(block, place, limits, found)
+            # The other side of the missing values overwrites these, and may turn out worse.
             values = found[0].value_left, found[0].value_right
             n_left = min(n, n_groups - 1 - first)  # all values and the missing ones: no cut
             _shift(block.left, groups.missing, n_left)
             score_candidates(block, groups.total, n_left, limits, output_begin, found)
             best_1, place_1 = best_of_block(block.score[0], n_left)
+            # At a tie the lower place wins, and at the same place missing values on the right.
             if best_1 > best or (best_1 == best and place_1 < place and n_left > 0):
                 best, place, side = best_1, place_1, i64(1)
             else:
                 found[0].value_left, found[0].value_right = values
         if not best > found[1].score:
             continue
+        # The block holds the side that was scored last; for side 0 the values were noted before.
         if limits.bounded and side != 0:
             note_values(block, place, limits, found)
+        # The neighbouring codes, from which the threshold of a winner is computed.
         at = first + place
         following = i64(-1)
         if at + 1 < n_groups:
@@ -182,6 +188,7 @@ def mark_categories(groups, last, best_bits):
 @inner
 def order_by_ratio(groups, n_groups, s, is_regression, output_begin):
     """Put groups of categories in the order of ``statistics[s] / weight``."""
+    # Scratch: the scan that follows does not read it before it is written.
     sums = groups.right
     for g in range(n_groups):
         sums[:] = 0
@@ -205,7 +212,7 @@ def suits_running_sums(packed, params, n_outputs, n_statistics):
 
 @inner
 def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, best_bits, is_set):
-    """Do the same as ``scan`` for the Gini impurity of one output.
+    """Score the cuts as ``scan`` does, by the Gini impurity of one output.
 
     packed : int64
         Rows and weight of the node.
@@ -214,6 +221,7 @@ def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, 
     square_left, square_right, square_missing = i64(0), i64(0), i64(0)
     with_total, with_left = i64(0), i64(0)  # products of the missing ones
     packed_left, packed_missing = i64(0), i64(0)
+    # All rows are on the right; the products allow for missing values on the left, see below.
     for s in range(left.size):
         left[s] = 0
         in_class, gone = total[s] & MASK, missing[s] & MASK
@@ -223,6 +231,7 @@ def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, 
         packed_missing += missing[s]
     n_cuts = n_groups if has_missing else n_groups - 1
     for at in range(n_cuts):
+        # One group moves to the left, class by class from the table, or row by row.
         g = groups.order[at]
         if groups.by_rows[0] == 0:
             start = groups.code[g] * left.size
@@ -246,17 +255,21 @@ def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, 
                 with_left += weight * (missing[s] & MASK)
                 left[s] += weight
                 packed_left += groups.weights[i]
+        # The cut behind the group, with missing values on the right, then on the left.
         following = i64(-1)
         if at + 1 < n_groups:
             following = groups.code[groups.order[at + 1]]
         for side in range(2 if has_missing and at + 1 < n_groups else 1):
             low, square_low, square_high = packed_left, square_left, square_right
             if side == 1:
+                # With m missing in a class: (l + m)**2 = l**2 + 2 l m + m**2 on the left, and (r -
+                # m)**2 = r**2 - 2 r m + m**2 on the right, with r = total - l.
                 low += packed_missing
                 square_low += 2 * with_left + square_missing
                 square_high += square_missing - 2 * (with_total - with_left)
             high = packed - low
             score = float(square_low) / float(low & MASK) + float(square_high) / float(high & MASK)
+            # Most candidates end here, so that their weights are only looked at if they would win.
             if not score > found[1].score or not heavy_enough(low, high, limits):
                 continue
             missing_left = i64(side) if has_missing else i64(-1)

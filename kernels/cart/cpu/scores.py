@@ -39,7 +39,7 @@ FOUND = np.dtype(
 """The best candidate so far; the categories on the left of a split are in ``best_bits``."""
 
 
-class Limits(NamedTuple):
+class SplitLimits(NamedTuple):
     """The limits that a candidate of the node must keep to.
 
     criterion : int
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
     bounded: bool
 
 
-class Block(NamedTuple):
+class CandidateBlock(NamedTuple):
     """Statistics and scores of up to ``BLOCK`` candidates.
 
     left, right : int64, (n_statistics, BLOCK)
@@ -86,6 +86,7 @@ def packed_weight(statistics, is_regression, output_begin):
     """Return rows and weight of a set of rows, packed."""
     if is_regression:
         return statistics[0]
+    # Every row has one class of the first output, whose classes add up to all rows.
     total = i64(0)
     for s in range(output_begin[1]):
         total += statistics[s]
@@ -106,6 +107,8 @@ def pack_block(statistics, packed, n, is_regression, output_begin):
 @inner
 def score_block(statistics, packed, n, criterion, output_begin, term, out):
     """Score n sets of rows (see ``problem``), -inf where POISSON does not allow one."""
+    # Candidates are in the inner loops, which vectorise; each of them still sees its terms in the
+    # order of the contract, output by output and class by class.
     for j in range(n):
         out[j] = 0.0
     if criterion == SQUARED_ERROR:
@@ -160,6 +163,7 @@ def keeps_order(value_left, value_right, limits):
         return False
     if limits.direction < 0 and value_left < value_right:
         return False
+    # Bounds come from constrained splits above; the feature at hand must keep to them, too.
     lowest, highest = min(value_left, value_right), max(value_left, value_right)
     return lowest >= limits.low and highest <= limits.high
 
@@ -197,6 +201,7 @@ def _score_any(block, total, n, limits, output_begin):
     left, right, score = block.left, block.right, block.score
     for s in range(total.size):
         for j in range(n):
+            # In integers: the right side is exact, and so is its score.
             right[s, j] = total[s] - left[s, j]
     packed_left, packed_right = block.packed[0], block.packed[1]
     pack_block(left, packed_left, n, limits.is_regression, output_begin)
@@ -209,7 +214,7 @@ def _score_any(block, total, n, limits, output_begin):
 
 @inner
 def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
-    """Do the same as ``_score_any`` for the Gini impurity of two classes, in one loop instead of
+    """Score as ``_score_any`` does, by the Gini impurity of two classes, in one loop instead of
     twenty: most nodes have a handful of candidates, and starting a loop costs more than these.
 
     Forests of 10,000 x 20 take 0.89 of the time with it (one thread, AMD EPYC).
@@ -233,10 +238,12 @@ def score_candidates(block, total, n, limits, output_begin, found):
     they are struck out."""
     left, right, score = block.left, block.right, block.score
     packed_left, packed_right = block.packed[0], block.packed[1]
+    # The commonest case by far has a loop of its own.
     if total.size == 2 and limits.criterion == GINI:
         _score_two_classes(left, right, packed_left, packed_right, total, n, score[0])
     else:
         _score_any(block, total, n, limits, output_begin)
+    # A cut always has a row on each side, so that the default limits strike nothing out.
     if limits.least_rows > 1 or limits.least_weight > 0.0:
         for j in range(n):
             if not heavy_enough(packed_left[j], packed_right[j], limits):
@@ -260,6 +267,7 @@ def score_alone(block, total, limits, output_begin, found):
 def best_of_block(score, n):
     """Return the largest of n scores, and its first place."""
     best = NO_CANDIDATE
+    # The largest score without its place is a loop that vectorises; the place is found after it.
     for j in range(n):
         best = larger(score[j], best)
     place = i64(0)
@@ -272,12 +280,14 @@ def best_of_block(score, n):
 def take_if_better(found, value, feature, last_left, first_right, missing_left):
     """Note a candidate in ``found[1]`` if it beats the best, and return whether it does."""
     best = found[1]
+    # Strictly better: the first of equals stays, and ``NO_CANDIDATE`` never wins.
     if not value > best.score:
         return False
     best.score = value
     best.feature = feature
     best.last_left = last_left
     best.first_right = first_right
+    # A random cut writes its own afterwards.
     best.threshold = np.nan
     best.missing_left = missing_left
     best.value_left, best.value_right = found[0].value_left, found[0].value_right

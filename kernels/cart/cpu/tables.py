@@ -18,13 +18,13 @@ from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .bins import WORD
 from .bounds import MOST_ROWS
-from .cuts import Cuts
+from .cuts import SortedCuts
 from .few import FEW_ROWS, Few
 from .rows import N_COUNTERS
-from .scan import Groups
-from .scores import BLOCK, FOUND, Block
+from .scan import ScanGroups
+from .scores import BLOCK, FOUND, CandidateBlock
 
-# Entries of ``Work.counts``, each on a cache line of its own.
+# Entries of ``SharedTables.counts``, each on a cache line of its own.
 TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
 
 MOST_FLAGS = 256
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
     bounded: bool
 
 
-class Work(NamedTuple):
+class SharedTables(NamedTuple):
     """The tables that the threads share.
 
     nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
@@ -74,7 +74,7 @@ class Work(NamedTuple):
     counts: np.ndarray
 
 
-class Room(NamedTuple):
+class ThreadScratch(NamedTuple):
     """One thread's scratch.
 
     features : int64, (n_features,)
@@ -91,10 +91,10 @@ class Room(NamedTuple):
         Entries of the table of statistics by code.
     """
 
-    groups: Groups
+    groups: ScanGroups
     few: Few
-    cuts: Cuts
-    block: Block
+    cuts: SortedCuts
+    block: CandidateBlock
     medians: Medians
     features: np.ndarray
     swapped: np.ndarray
@@ -107,13 +107,14 @@ class Room(NamedTuple):
 
 def allocate_work(
     n_nodes: int, weight: np.ndarray, table: CartTable, n_statistics: int, n_words: int
-) -> Work:
+) -> SharedTables:
     """Allocate ``n_nodes`` nodes of trees whose samples weigh ``weight``, the roots first.
 
     ``n_words`` are those of a set of categories, 0 if no feature is categorical.
     """
+    # With very many features, copying the flags to every child would cost more than they save.
     n_flags = -(-table.n_bins.size // 64) if table.n_bins.size <= MOST_FLAGS else 0
-    work = Work(
+    work = SharedTables(
         nodes=np.empty(n_nodes, NODE),
         statistics=np.empty((n_nodes, n_statistics), np.int64),
         bits=np.empty((n_nodes if n_words else 0, n_words), np.uint32),
@@ -123,13 +124,14 @@ def allocate_work(
         counts=np.zeros(6 * CACHE_LINE, np.int64),
     )
     work.counts[NODES] = weight.size
+    # Of the roots alone: children get a copy of their parent's.
     work.constant[: weight.size] = 0
     return work
 
 
 def allocate_rooms(
     n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
-) -> Room:
+) -> ThreadScratch:
     """Allocate scratch for nodes of up to n rows, a line for each thread."""
     n_features = table.n_bins.size
     most_bins = int(table.n_bins.max(initial=1))
@@ -137,16 +139,18 @@ def allocate_rooms(
     is_set = table.categorical == 1
     n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
     n_statistics = target.n_statistics
+    # Codes of one byte always fit the table; others are sorted where it would leave the caches.
     entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
     absolute = params.criterion == ABSOLUTE_ERROR
+    # All that look at single rows by their keys.
     sorts = wide or absolute or params.random_splits == 1
     n_groups = min(n, most_bins) + 2
     lines = partial(_lines, n_threads)
-    return Room(
+    return ThreadScratch(
         groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
         few=_few(lines, table.codes.dtype),
         cuts=_cuts(lines, n_groups),
-        block=Block(
+        block=CandidateBlock(
             left=lines((n_statistics, BLOCK)),
             right=lines((n_statistics, BLOCK)),
             packed=lines((2, BLOCK)),
@@ -185,11 +189,12 @@ def _groups(
     entries: int,
     n_groups: int,
     target: CartTarget,
-) -> Groups:
+) -> ScanGroups:
     n_statistics = target.n_statistics
+    # Whole words, which ``scan_bins`` reads 64 flags of at once; one array, seen in two ways.
     n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // WORD) * WORD
     seen_words = lines(n_flags // 8, np.uint64)
-    return Groups(
+    return ScanGroups(
         by_rows=lines(1),
         weights=lines(n),
         items=lines((target.n_outputs, n)),
@@ -219,9 +224,10 @@ def _few(lines: _Lines, code: Any) -> Few:
     )
 
 
-def _cuts(lines: _Lines, n: int) -> Cuts:
+def _cuts(lines: _Lines, n: int) -> SortedCuts:
+    # ``bounds`` notes partitions in the same lines; whole vectors are read.
     n = -(-max(n, 2 ** (MOST_ROWS - 1)) // LANES) * LANES
-    return Cuts(
+    return SortedCuts(
         code=lines(n),
         left=lines(n, np.float64),
         right=lines(n, np.float64),
@@ -244,27 +250,30 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 
 @inlined
 def _own(lines, thread, n_threads):
+    # ``_lines`` leaves some unused between those of two threads.
     return lines[thread * (lines.shape[0] // n_threads)]
 
 
 @inlined
 def room_of(thread, n_threads, rooms):
     """Return the lines of a thread."""
+    # Views of the thread's own lines, made field by field: compiled code cannot loop over a tuple
+    # whose fields have different types.
     f, c, b = rooms.few, rooms.cuts, rooms.block
-    return Room(
+    return ThreadScratch(
         _groups_of(thread, n_threads, rooms.groups),
         Few(
             _own(f.codes, thread, n_threads),
             _own(f.weights, thread, n_threads),
             _own(f.items, thread, n_threads),
         ),
-        Cuts(
+        SortedCuts(
             _own(c.code, thread, n_threads),
             _own(c.left, thread, n_threads),
             _own(c.right, thread, n_threads),
             _own(c.packed_left, thread, n_threads),
         ),
-        Block(
+        CandidateBlock(
             _own(b.left, thread, n_threads),
             _own(b.right, thread, n_threads),
             _own(b.packed, thread, n_threads),
@@ -284,7 +293,7 @@ def room_of(thread, n_threads, rooms):
 
 @inlined
 def _groups_of(thread, n_threads, groups):
-    return Groups(
+    return ScanGroups(
         _own(groups.by_rows, thread, n_threads),
         _own(groups.weights, thread, n_threads),
         _own(groups.items, thread, n_threads),

@@ -47,6 +47,8 @@ def feature_after(stream, j, n_features, shuffle):
     """
     if shuffle == 0:
         return i64(j)
+    # The reference swaps entries of an array that a node would need for itself. Here the swaps are
+    # followed back: where step j takes its entry from is where an earlier step has put it.
     place = j + i64((draw(stream, u64(j)) * u64(n_features - j)) >> u64(32))
     for step in rolled(range(j)):
         before = j - 1 - step
@@ -63,6 +65,7 @@ def statistic(data, child, s):
     line, node, place, missing, is_right = child
     left = up_to[line, place, s]
     if missing >= 0:
+        # The sums up to a place are of values alone.
         left += sums[line, missing, s]
     return totals[node, s] - left if is_right else left
 
@@ -109,6 +112,7 @@ def score_of(data, child, weight, criterion):
     """Return the score of a child, ``NO_SPLIT`` where it has none (POISSON)."""
     entry_begin = data[3]
     total = 0.0
+    # In the order of the contract: float64 sums depend on it, and so do ties.
     for output in rolled(range(entry_begin.shape[0] - 1)):
         score = 0.0
         for s in rolled(range(entry_begin[output], entry_begin[output + 1])):
@@ -143,6 +147,7 @@ def value_of(data, child):
 def score_of_cut(data, left, right, limits, criterion):
     """Return the score of a candidate, ``NO_SPLIT`` where it is struck out."""
     least_rows, least_weight, constrained, direction, low, high = limits
+    # The cheap limits come first; most struck-out candidates end here.
     packed_left = packed_weight(data, left)
     packed_right = packed_weight(data, right)
     if min(packed_left >> SHIFT, packed_right >> SHIFT) < least_rows:
@@ -158,6 +163,7 @@ def score_of_cut(data, left, right, limits, criterion):
             return NO_SPLIT
         if direction > 0 and value_left > value_right or direction < 0 and value_left < value_right:
             return NO_SPLIT
+    # Left, then right: every implementation adds them in this order.
     return score_of(data, left, weight_left, criterion) + score_of(
         data, right, weight_right, criterion
     )
@@ -182,12 +188,13 @@ def mark_bins(codes, records, begin, end, feature, n_bins, place_of, n_threads, 
     """Mark the bins that hold rows."""
     for b in rolled(range(t, n_bins + 1, n_threads)):
         place_of[b] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # all flags are clear
     i = begin + t
     while i < end:
+        # Any thread may set a flag: all write the same 1.
         cuda.atomic.max(place_of, i64(codes[feature, i64(records[i]) & ROW_MASK]), i32(1))
         i += n_threads
-    cuda.syncthreads()
+    cuda.syncthreads()  # all flags are set
 
 
 @device_function
@@ -205,6 +212,7 @@ def list_bins(n_bins, place_of, ascending, scan, t):
     the missing rows, or -1 if there are none."""
     n_threads = scan.shape[0]
     has_missing = place_of[n_bins] != 0
+    # A run of bins a thread, so that slots ascend with the bins.
     share = (n_bins + n_threads - 1) // n_threads
     first = min(t * share, n_bins)
     last = min(first + share, n_bins)
@@ -218,11 +226,13 @@ def list_bins(n_bins, place_of, ascending, scan, t):
     for b in rolled(range(first, last)):
         if place_of[b] != 0:
             ascending[place] = b
+            # The flag turns into the slot.
             place_of[b] = place
             place += 1
         else:
             place_of[b] = NO_PLACE
     if t == 0:
+        # Missing rows have the slot behind the bins; the list ends with a mark.
         place_of[n_bins] = n_places
         ascending[n_places] = NO_PLACE
     cuda.syncthreads()
@@ -238,11 +248,12 @@ def add_up_slots(codes, of_rows, records, begin, end, feature, place_of, n_slots
     n_statistics = sums.shape[2]
     for entry in rolled(range(t, n_slots * n_statistics, n_threads)):
         sums[line, entry // n_statistics, entry % n_statistics] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # all sums are zero
     i = begin + t
     while i < end:
         record = i64(records[i])
         slot = place_of[codes[feature, record & ROW_MASK]]
+        # Atomic, in global memory: slots can have any number of statistics, and integers any order.
         add_row(classes, values, weight, record, line, slot, sums)
         i += n_threads
     cuda.syncthreads()
@@ -262,6 +273,8 @@ def copy_slots(summed, at, n_bins, ascending, n_places, sums, line, n_threads, t
 @device_function
 def sort_by_keys(ascending, keys, n_places, order, place_of, scan, t):
     """Rank every bin; the lower one wins ties."""
+    # The keys are there. Every thread counts the lower ones: at most 256 bins are ranked sooner
+    # than they are sorted, and no thread waits for another.
     cuda.syncthreads()
     for p in rolled(range(t, n_places, scan.shape[0])):
         rank = 0
@@ -277,6 +290,7 @@ def sort_by_keys(ascending, keys, n_places, order, place_of, scan, t):
 def sum_over_threads(own, scan, t):
     """Return the sum of the threads' numbers to all of them."""
     cuda.syncthreads()
+    # Behind the barrier no thread still reads an earlier scan.
     scan[t] = own
     inclusive_scan(scan, t)
     return scan[scan.shape[0] - 1]
@@ -301,6 +315,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
         own += side
     n_left = sum_over_threads(own, scan, t)
     if t == 0 and n_left == 0:
+        # One side would be empty: the lowest category changes to it. Thread 0 itself wrote its key.
         keys[0] = 0.0
     if t == 0 and n_left == n_places:
         keys[0] = 1.0
@@ -312,9 +327,11 @@ def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
     """Return how many bins a random cut leaves on the left."""
     own = 0
     for p in rolled(range(t, n_places, scan.shape[0])):
+        # Halved before they are added, as the sum could overflow.
         at = begin + ascending[p]
         if lower[at] / 2.0 + upper[at] / 2.0 <= cut:
             own += 1
+    # The lowest bin always goes left, the highest never.
     return min(max(sum_over_threads(own, scan, t), 1), n_places - 1)
 
 
@@ -323,12 +340,14 @@ def add_up_places(sums, line, order, n_places, up_to, scan, t):
     """Compute running sums over the bins in their order."""
     n_threads = scan.shape[0]
     if n_places <= FEW_PLACES:
+        # An entry of the statistics a thread: no barriers.
         for s in rolled(range(t, sums.shape[2], n_threads)):
             total = i64(0)
             for p in rolled(range(n_places)):
                 total += sums[line, order[p], s]
                 up_to[line, p, s] = total
     else:
+        # A run of places a thread: first the sums of runs, then those before them, then each place.
         share = (n_places + n_threads - 1) // n_threads
         first = min(t * share, n_places)
         last = min(first + share, n_places)
@@ -337,6 +356,7 @@ def add_up_places(sums, line, order, n_places, up_to, scan, t):
             for p in rolled(range(first, last)):
                 own += sums[line, order[p], s]
             cuda.syncthreads()
+            # Behind the barrier the scan of the entry before has been read.
             scan[t] = own
             inclusive_scan(scan, t)
             total = scan[t] - own
@@ -351,11 +371,13 @@ def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
     """Return the number of a random split's one candidate, and where it cuts the values. Fills
     the keys of categories."""
     categorical, begin, lower, upper = where
+    # One draw decides about the cut, and its lowest bit about the missing rows.
     bits = draw(stream, u64(0))
     side = i32(bits & u64(1)) if missing >= 0 else i32(0)
     cut = np.nan
     if n_places == 1:
         if t == 0:
+            # One bin, which goes left, against the missing rows.
             keys[0] = 0.0
         return i32(0), cut
     if categorical != 0:
@@ -421,12 +443,15 @@ def best_of_order(data, places, only, limits, criterion, ascending, scores, mark
     line, x, n_places, missing = places
     best = NO_SPLIT
     best_number = NOWHERE
+    # Runs of places ascend with the threads, so that the first of equals is the lowest place.
     share = (n_places + scores.shape[0] - 1) // scores.shape[0]
     for p in rolled(range(t * share, min((t + 1) * share, n_places))):
         for side in rolled(range(2 if missing >= 0 else 1)):
             number = i32(2 * p + side)
+            # Neighbours in a list can have the same code; a cut must not part them.
             wanted = ascending[p + 1] != ascending[p]
             if ascending[p + 1] < 0:
+                # Behind the last place only the missing rows are left for the right side.
                 wanted = missing >= 0 and side == 0
             if only != EVERY_CUT:
                 wanted = number == only
@@ -450,6 +475,7 @@ def best_item(scores_of, first, n_first, scan, scores, marks, t):
     n_varied = 0
     for j in rolled(range(t, n_first, scan.shape[0])):
         score = scores_of[first + j]
+        # Not NaN: the feature has a candidate, if perhaps none that is allowed.
         if score == score:
             n_varied += 1
         if score > best:
@@ -460,5 +486,5 @@ def best_item(scores_of, first, n_first, scan, scores, marks, t):
     marks[t] = best_number
     best_to_front(scores, marks, t)
     number = marks[0] if scores[0] > NO_SPLIT else i32(-1)
-    cuda.syncthreads()
+    cuda.syncthreads()  # all have read the winner before ``scores`` and ``marks`` are written again
     return number, n_varied > 0

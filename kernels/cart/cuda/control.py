@@ -45,8 +45,8 @@ from .tables import (
     SOUGHT,
     YOUNG,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
     Sizes,
 )
 
@@ -70,6 +70,7 @@ def has_one_class(statistics, x, packed, entry_begin):
     for output in rolled(range(entry_begin.shape[0] - 1)):
         one = False
         for s in rolled(range(entry_begin[output], entry_begin[output + 1])):
+            # Both are packed: one class has all rows, and the whole weight.
             one = one or statistics[x, s] == packed
         if not one:
             return False
@@ -83,6 +84,7 @@ def list_huge(x, n_rows, state, line, huge, tiles, sizes):
     if n_rows <= sizes[0] or huge.shape[0] == 0:
         return i64(-1)
     number = cuda.atomic.add(state, (line, N_HUGE), 1)
+    # The count may exceed the table: what has no room is searched as a large node, by one block.
     if number >= huge.shape[0]:
         return i64(-1)
     huge[number, NODE_OF] = x
@@ -107,6 +109,8 @@ def begin_search(x, nodes, statistics, limits, entry_begin, state, line, lists, 
         wanted = not has_one_class(statistics, x, packed, entry_begin)
     node.feature = SOUGHT if wanted and n_rows <= MOST_SMALL else -1
     if wanted and n_rows > MOST_SMALL:
+        # The order of the list depends on which thread comes first; no result does, as each node is
+        # searched by itself.
         k = cuda.atomic.add(state, (line, N_LARGE), 1)
         large[k, NODE_OF] = x
         large[k, HUGE] = list_huge(x, n_rows, state, line, huge, tiles, sizes)
@@ -138,7 +142,9 @@ def plant(
             statistics[x, s] = sums[x, 0, s]
         weight = f64(packed_of(statistics, x, entry_begin) & MASK)
         limits[x, LEAST_WEIGHT] = least_share * weight
+        # -inf: without a least gain, even one below zero by rounding does not prevent a split.
         limits[x, LEAST_GAIN] = least_gain * weight if least_gain > 0.0 else -np.inf
+        # For trees with a limit on the leaves: the root is the one young node.
         trees[x, N_LEAVES] = 1
         trees[x, N_WAITING] = 0
         trees[x, YOUNG] = x
@@ -155,6 +161,8 @@ def count_splits(nodes, state, line, counts):
     """Count the young nodes with a split, each block its part."""
     scan = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
+    # Each block counts a run of nodes, so that ``list_splits`` knows where the run's nodes begin,
+    # and lists all of them in ascending order whichever block is first.
     first, last = share_of_block(state[line, N_YOUNG])
     own = i64(0)
     for k in rolled(range(first + t, last, BLOCK)):
@@ -170,10 +178,12 @@ def count_splits(nodes, state, line, counts):
 def note_opened(state, line, n_opened, capacity):
     """Note how many nodes are opened, none if there is no room for their children, and prepare the
     next round's line; called by one thread."""
+    # Two children for each node that is opened.
     is_full = state[line, N_NODES] + 2 * n_opened > capacity
     state[line, IS_FULL] = 1 if is_full else 0
     state[line, N_OPENED] = 0 if is_full else n_opened
     state[line, N_PARTS] = 0
+    # A full table stops the round before children are made: its lists serve the next one again.
     for counter in (N_LARGE, N_HUGE, N_TILES):
         state[1 - line, counter] = state[line, counter] if is_full else 0
 
@@ -186,6 +196,7 @@ def list_splits(nodes, state, line, counts, opened, capacity):
     b = cuda.blockIdx.x
     total = i64(0)
     before = i64(0)
+    # Every block adds up the counts of all: that is cheaper than a launch that does it once.
     for other in rolled(range(t, counts.shape[0], BLOCK)):
         total += counts[other]
         if other < b:
@@ -199,6 +210,7 @@ def list_splits(nodes, state, line, counts, opened, capacity):
     if b == 0 and t == 0:
         note_opened(state, line, scan[BLOCK - 1], capacity)
     first, last = share_of_block(state[line, N_YOUNG])
+    # A node a thread: its place follows from the scan of this step and the steps before.
     while first < last:
         cuda.syncthreads()  # all have read the scan before
         x = state[line, FIRST] + first + t
@@ -251,6 +263,7 @@ def find_best(nodes, waiting, tree, n, lanes, shared, t):
     gains, numbers, places = shared
     lane = t & (lanes - 1)
     gains[t], numbers[t] = 0.0, -1
+    # First the best of each lane's nodes, then halves of the lanes are compared, down to one.
     for k in rolled(range(lane, n, lanes)):
         x = waiting[tree, k]
         gain = nodes[x].gain
@@ -280,6 +293,7 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
     n_opened = i64(0)
     first = i64(0)
     while first < n_trees:
+        # As many trees at a time as the block has groups of lanes.
         tree = first + t // lanes
         leads = t & (lanes - 1) == 0 and tree < n_trees
         if leads:
@@ -291,12 +305,16 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
         find_best(nodes, waiting, tree, n, lanes, (gains, numbers, places), t)
         cuda.syncthreads()  # the first thread may move a place that others read
         if leads and n > 0:
+            # The last one fills the gap: those that wait need no order, since ties go to older
+            # nodes.
             waiting[tree, places[t]] = waiting[tree, n - 1]
             trees[tree, N_WAITING] = n - 1
             trees[tree, N_LEAVES] += 1
         scan[t] = 1 if leads and n > 0 else 0
         inclusive_scan(scan, t)
         if leads and n > 0:
+            # In the order of the trees, so that the numbers of children do not depend on the
+            # threads.
             opened[n_opened + scan[t] - 1] = numbers[t]
         n_opened += scan[BLOCK - 1]
         first += BLOCK // lanes
@@ -315,6 +333,8 @@ def make_children(
     n_opened = state[line, N_OPENED]
     n_nodes = state[line, N_NODES]
     is_full = state[line, IS_FULL]
+    # One thread prepares the line of the next round; the counters of its lists were cleared by
+    # ``note_opened``, in a launch before this one.
     if k == 0:
         state[1 - line, FIRST] = state[line, FIRST] if is_full != 0 else n_nodes
         state[1 - line, N_YOUNG] = state[line, N_YOUNG] if is_full != 0 else 2 * n_opened
@@ -322,14 +342,17 @@ def make_children(
         state[1 - line, IS_FULL] = is_full
     while k < n_opened:
         x = opened[k]
+        # From the place in the list, which is the same in every run; a counter would not be.
         child = n_nodes + 2 * k
         node = nodes[x]
         node.child = child
         for s in rolled(range(statistics.shape[1])):
+            # The right child has the rest: differences of integers are exact.
             statistics[child, s] = of_left[x, s]
             statistics[child + 1, s] = statistics[x, s] - of_left[x, s]
         n_left = packed_of(of_left, x, entry_begin) >> SHIFT
         n_rows = node.end - node.begin
+        # Its rows are still to be partitioned, tile by tile.
         if n_rows > most_large and parts.shape[0] > 0:
             list_tiles(x, n_rows, tile_rows, state, line, N_PARTS, parts)
         direction = features[node.feature, MONOTONE]
@@ -341,10 +364,13 @@ def make_children(
             young.begin = node.begin if side == 0 else node.begin + n_left
             young.end = node.begin + n_left if side == 0 else node.end
             young.key = draw(node.key, u64(side + 1))
+            # The bounds of monotone constraints: below a constrained split the sides meet in the
+            # middle.
             is_low_side = direction > 0 and side == 0 or direction < 0 and side == 1
             young.low = middle if direction != 0 and not is_low_side else node.low
             young.high = middle if is_low_side else node.high
             young.child = -1
+            # A child is looked at where it is made: what it needs is at hand.
             begin_search(
                 child + side, nodes, statistics, limits, entry_begin, state, 1 - line,
                 (large, huge, tiles), (most_large, tile_rows), (max_depth, least_rows),
@@ -355,7 +381,7 @@ def make_children(
         k += cuda.gridsize(1)
 
 
-class Limits(NamedTuple):
+class CartLimits(NamedTuple):
     """The limits of growth.
 
     least_rows : int
@@ -372,18 +398,19 @@ class Limits(NamedTuple):
         return self.max_leaves < UNLIMITED
 
 
-def limits_of(params: CartParams) -> Limits:
+def limits_of(params: CartParams) -> CartLimits:
     """Return the limits of growth."""
     least = max(params.min_samples_split, 2 * params.min_samples_leaf)
+    # A tree of one leaf: no root has so many rows.
     least = least if params.max_leaves > 1 else UNLIMITED
-    return Limits(params.max_depth, params.max_leaves, least)
+    return CartLimits(params.max_depth, params.max_leaves, least)
 
 
 def plant_roots(
     segments: tuple[Array, Array, Array],
     sums: Array,
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     sizes: Sizes,
     params: CartParams,
@@ -398,15 +425,17 @@ def plant_roots(
 
 
 def open_nodes(
-    bins: Bins, nodes: Nodes, growing: Growing, line: int, limits: Limits, sizes: Sizes
+    bins: Bins, nodes: CartNodes, growing: Growing, line: int, limits: CartLimits, sizes: Sizes
 ) -> None:
     """Choose the nodes to open, and make their children."""
     most = growing.opened.shape[0]
     state = (growing.state, line)
     if limits.is_limited:
+        # Best first: one block, as trees open one node a round each.
         args = (nodes.table, growing.trees, growing.waiting, *state, limits.max_leaves)
         launch(choose_best, blocks_for(1), BLOCK, *args, growing.opened)
     else:
+        # All young nodes with a split.
         blocks = growing.counts.shape[0]
         launch(count_splits, blocks, BLOCK, nodes.table, *state, growing.counts)
         args = (nodes.table, *state, growing.counts, growing.opened, nodes.capacity)

@@ -67,8 +67,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
@@ -109,6 +109,7 @@ def within_memory(
     room = SUMMED_BYTES // (n_first * bytes_of_cuts(n_statistics))
     if most_tiles <= room:
         return most_huge, most_tiles
+    # A node has at most ``MOST_TILES`` tiles: fewer nodes, so that each finds room for its own.
     return min(most_huge, room // MOST_TILES), room
 
 
@@ -162,9 +163,11 @@ def sum_cuts(
         f = feature_after(stream, j, i64(features.shape[0]), shuffle)
         if features[f, LIST] == 0:
             continue
+        # Values come first in the list: only they are added up here.
         place = (f, features[f, LIST])
         last = end_of_values(codes, lists, place, part[0], part[1], features[f, N_BINS])
         for s in rolled(range(sums.shape[1])):
+            # A line a thread, so that no addition has to be atomic; the scan adds the lines up.
             own[b, t, s] = 0
         k = part[0] + t
         while k < last:
@@ -183,6 +186,7 @@ def begin_tile(sums_of_tiles, first, i, n, totals, x, lines, scan, t):
     sums, _, line = lines
     for s in rolled(range(sums_of_tiles.shape[1])):
         before, others = i64(0), i64(0)
+        # Every block adds up the tiles before its own: these are few, and it saves a launch.
         for k in rolled(range(t, n, BLOCK)):
             if k < i:
                 before += sums_of_tiles[first + k, s]
@@ -191,6 +195,7 @@ def begin_tile(sums_of_tiles, first, i, n, totals, x, lines, scan, t):
         before = sum_over_threads(before, scan, t)
         others = sum_over_threads(others, scan, t)
         if t == 0:
+            # What no tile has counted are the missing rows.
             sums[line, LEFT, s] = before
             sums[line, MISSING, s] = totals[x, s] - before - others
     cuda.syncthreads()
@@ -203,15 +208,17 @@ def sums_before_own(of_rows, records, begin, end, lines, scan, t):
     classes, values, weight = of_rows
     sums, up_to, line = lines
     for s in rolled(range(sums.shape[2])):
+        # The thread's own records.
         up_to[line, t, s] = 0
     for i in rolled(range(begin, end)):
         add_row_alone(classes, values, weight, i64(records[i]), line, t, up_to)
     for s in rolled(range(sums.shape[2])):
+        # All records before them: those of earlier pieces, and of the threads before.
         own = up_to[line, t, s]
         scan[t] = own
         inclusive_scan(scan, t)
         up_to[line, t, s] = sums[line, LEFT, s] + scan[t] - own
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read what the last thread adds to
         if t == BLOCK - 1:
             sums[line, LEFT, s] += scan[t]
 
@@ -238,6 +245,7 @@ def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, l
     score, at, mark, following = best
     record = i64(0)
     code = i64(-1)
+    # One record is read ahead: a cut needs the code that follows.
     if begin < end:
         record = i64(lists[place[1], begin])
         code = code_at(codes, lists, place, begin)
@@ -249,6 +257,7 @@ def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, l
             upcoming = code_at(codes, lists, place, i + 1)
             if upcoming == n_bins:
                 upcoming = i64(-1)
+        # No cut between equal codes; behind the last value there is one if values are missing.
         n_sides = 2 if missing and upcoming >= 0 else 1
         if upcoming == code or upcoming < 0 and not missing:
             n_sides = 0
@@ -257,6 +266,7 @@ def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, l
             own = score_of_cut(data, left, right, limits, criterion)
             if own > score:
                 score, at, mark, following = own, i, code << 1 | side, upcoming
+                # The sums move on with the walk, so that those of the best cut are set aside.
                 keep_left(lines, missing, side, t)
         code = upcoming
     return score, at, mark, following
@@ -289,6 +299,7 @@ def search_cuts(
             continue
         place = (f, features[f, LIST])
         n_bins = features[f, N_BINS]
+        # Is there anything to cut? The ends of the node's part of the list show it.
         highest = code_at(codes, lists, place, node.end - 1)
         if code_at(codes, lists, place, node.begin) == highest:
             if t == 0:
@@ -299,9 +310,12 @@ def search_cuts(
             least_rows, limits[node.tree, LEAST_WEIGHT], constrained, features[f, MONOTONE],
             node.low, node.high,
         )  # fmt: skip
+        # The sums before the tile.
         begin_tile(sums_of_tiles, first, i, n, statistics, x, lines, scan, t)
         last = end_of_values(codes, lists, place, part[0], part[1], n_bins)
         best = (NO_SPLIT, i64(0), i64(0), i64(0))
+        # Walk: a piece is a run of records for each thread; a thread keeps its best cut of all
+        # pieces.
         piece = part[0]
         while piece < last:
             begin = min(piece + t * OWN, last)
@@ -313,6 +327,7 @@ def search_cuts(
                 best, t,
             )  # fmt: skip
             piece += BLOCK * OWN
+        # The best of the block. Equal scores go to the lower record, whichever thread found it.
         scores[t] = best[0]
         marks[t] = i32(best[1] - part[0]) if best[0] > NO_SPLIT else NOWHERE
         best_to_front(scores, marks, t)
@@ -320,6 +335,7 @@ def search_cuts(
             if t == 0:
                 scores_of_tiles[first + i] = NO_SPLIT
         else:
+            # The place of a record in its piece tells the thread it was given to.
             winner = marks[0] % (BLOCK * OWN) // OWN
             for s in rolled(range(t, sums.shape[2], BLOCK)):
                 lefts_of_tiles[first + i, s] = sums[b, OWN_SLOTS + winner, s]
@@ -327,7 +343,7 @@ def search_cuts(
                 scores_of_tiles[first + i] = best[0]
                 marks_of_tiles[first + i] = best[2]
                 following_of_tiles[first + i] = best[3]
-        cuda.syncthreads()
+        cuda.syncthreads()  # scratch and shared arrays are free for the next tile
 
 
 @device_function
@@ -337,11 +353,14 @@ def note_ends(low, high, n_bins, summed, slots, found, t):
         found[LOWEST] = n_bins
         found[HIGHEST] = -1
     cuda.syncthreads()
+    # Behind the barrier the range is empty; behind the next one all threads have widened it.
     cuda.atomic.min(found, LOWEST, low)
     cuda.atomic.max(found, HIGHEST, high)
     cuda.syncthreads()
     lines, at = summed
     if t == 0:
+        # Lines begin with zeros: both ends are noted as distances, whose maxima are right from
+        # there.
         cuda.atomic.max(lines, (at, slots[0], 0), i64(n_bins - found[LOWEST]))
         cuda.atomic.max(lines, (at, slots[1], 0), i64(found[HIGHEST] + i32(1)))
 
@@ -368,6 +387,7 @@ def find_ranges(
         low, high, missing = n_bins, i32(-1), i64(0)
         k = part[0] + t
         while k < part[1]:
+            # A cut at random needs no order: the records themselves are read.
             code = i32(codes[f, i64(lists[0, k]) & ROW_MASK])
             k += BLOCK
             if code == n_bins:
@@ -377,7 +397,7 @@ def find_ranges(
         note_ends(low, high, n_bins, (summed, at), (DOWN_TO, UP_TO), found, t)
         if missing != 0:
             cuda.atomic.max(summed, (at, MISSING_SEEN, 0), missing)
-        cuda.syncthreads()
+        cuda.syncthreads()  # ``found`` is free for the next tile
 
 
 @kernel
@@ -400,6 +420,7 @@ def sum_sides(
         stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
         f = feature_after(stream, j, i64(features.shape[0]), shuffle)
         n_bins = i32(features[f, N_BINS])
+        # The cut follows from the range that the launch before has found, the same in every block.
         lowest, highest, _ = summed_range((summed, at), n_bins)
         if features[f, LIST] == 0 or highest < 0:
             continue
@@ -407,6 +428,7 @@ def sum_sides(
             nodes[x].key, f, lowest, highest, features[f, BEGIN], lower, upper
         )
         for s in rolled(range(summed.shape[2])):
+            # Lines of the thread's own, without atomic additions.
             of_left[b, t, s] = 0
             of_missing[b, t, s] = 0
         low, high = n_bins, i32(-1)
@@ -424,6 +446,7 @@ def sum_sides(
                 low = min(low, code)
         note_ends(low, high, n_bins, (summed, at), (DOWN_TO_RIGHT, UP_TO_LEFT), found, t)
         for s in rolled(range(summed.shape[2])):
+            # One atomic addition a statistic and block.
             left = sum_over_threads(of_left[b, t, s], scan, t)
             missing = sum_over_threads(of_missing[b, t, s], scan, t)
             if t == 0:
@@ -435,7 +458,7 @@ def sum_sides(
 def add_up_random_cuts(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     steps: tuple[int, int],
@@ -465,7 +488,7 @@ def copy_left(lefts_of_tiles, tile, lines, n_threads, t):
 def search_cut_tiles(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     settings: tuple[int, ...],
@@ -480,6 +503,7 @@ def search_cut_tiles(
     blocks = blocks_for(min(sums.shape[0], growing.tiles.shape[0] * steps[0]), 16)
     tiles = (*steps, growing.huge, growing.tiles, tile_rows)
     args = (*rows, bins.features, nodes.table, growing.state, line, *tiles)
+    # Two launches, as a tile can only be searched when all tiles before it are added up.
     launch(sum_cuts, blocks, BLOCK, *args, up_to, found.sums)
     args = (*rows, bins.features, bins.entry_begin, nodes.table, nodes.statistics, growing.limits)
     args += (growing.state, line, criterion, least_rows, constrained, *tiles)

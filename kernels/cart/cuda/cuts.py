@@ -59,6 +59,7 @@ def sorted_lists(
     row = xp.astype(records & np.uint64(ROW_MASK), xp.int64)
     last = upload(end - 1)[0]
     tree = xp.searchsorted(last, xp.arange(records.shape[0], dtype=xp.int64))
+    # Tree and code in one key; the sort is stable, so that rows ascend within a code.
     tree = xp.astype(tree, xp.uint64) << np.uint64(32)
     for to, f in enumerate(np.flatnonzero(has_many_bins(table)).tolist(), start=1):
         code = xp.astype(table.codes[f, :][row], xp.uint64)
@@ -75,6 +76,7 @@ def code_at(codes, lists, place, i):
 @device_function
 def first_missing(codes, lists, place, begin, end, n_bins):
     """Return where the records with missing values begin in a node's part of a list."""
+    # The list is sorted, with missing values last: a binary search.
     while begin < end:
         middle = (begin + end) >> 1
         if code_at(codes, lists, place, middle) < n_bins:
@@ -91,6 +93,7 @@ def own_statistic(of_rows, record, s, entry_begin):
     row = record & ROW_MASK
     own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
     if is_classification(entry_begin):
+        # Entries of all outputs are numbered through, so that at most one output matches.
         for output in rolled(range(classes.shape[0])):
             if classes[output, row] == s:
                 return ONE_ROW + own_weight
@@ -129,6 +132,7 @@ def running_sums(of_rows, record, entry_begin, lines, scan, t):
         scan[t] = own
         inclusive_scan(scan, t)
         up_to[line, t, s] = sums[line, LEFT, s] + scan[t]
+        # All have read the sums before this step, to which its last thread adds the whole step.
         cuda.syncthreads()
         if t == scan.shape[0] - 1:
             sums[line, LEFT, s] += scan[t]
@@ -141,7 +145,7 @@ def find_range(codes, records, begin, end, f, n_bins, found, n_threads, t):
         found[LOWEST] = n_bins
         found[HIGHEST] = -1
         found[HAS_MISSING] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # the shared range is empty before the first thread widens it
     i = begin + t
     while i < end:
         code = i32(codes[f, i64(records[i]) & ROW_MASK])
@@ -152,8 +156,10 @@ def find_range(codes, records, begin, end, f, n_bins, found, n_threads, t):
             cuda.atomic.max(found, HIGHEST, code)
         i += n_threads
     cuda.syncthreads()
+    # All have looked at their rows.
     low, high, missing = found[LOWEST], found[HIGHEST], found[HAS_MISSING] != 0
     cuda.syncthreads()
+    # All have read the range before the array is used again.
     return low, high, missing
 
 
@@ -190,6 +196,7 @@ def cut_at_random(key, f, low, high, begin, lower, upper):
     if low == high:
         return np.nan, low, i32(0)
     cut = random_cut(lower[begin + low], upper[begin + high], f64(bits))
+    # The last bin whose middle is not above the cut; bins ascend.
     while high - low > 1:
         middle = (low + high) >> 1
         if lower[begin + middle] / 2.0 + upper[begin + middle] / 2.0 <= cut:
@@ -211,9 +218,11 @@ def add_up_sides(table, of_rows, node, f, n_bins, last, lines, found, n_threads,
         found[LOWEST] = n_bins
         found[HIGHEST] = -1
         found[HAS_MISSING] = 0
+    # Its barrier is also the one behind which the range is empty.
     clear_slots(sums, line, NONE + 1, n_threads, t)
     i = begin + t
     while i < end:
+        # Atomic additions of integers: rows may come in any order.
         record = i64(records[i])
         code = i32(codes[f, record & ROW_MASK])
         if code == n_bins:
@@ -226,8 +235,10 @@ def add_up_sides(table, of_rows, node, f, n_bins, last, lines, found, n_threads,
             cuda.atomic.min(found, LOWEST, code)
         i += n_threads
     cuda.syncthreads()
+    # All rows are added, and the range is final.
     last_left, first_right, missing = found[HIGHEST], found[LOWEST], found[HAS_MISSING] != 0
     cuda.syncthreads()
+    # All have read it.
     return last_left, first_right if first_right < n_bins else i32(-1), missing
 
 
@@ -242,18 +253,21 @@ def begin_random_cut(table, of_rows, bins, node, f, lines, summed, shared):
     t = cuda.threadIdx.x
     n_bins = i32(features[f, N_BINS])
     if summed[1] >= 0:
+        # The range: of a huge node it was found tile by tile.
         low, high, missing = summed_range(summed, n_bins)
     else:
         codes, records = table[0], table[1]
         low, high, missing = find_range(codes, records, begin, end, f, n_bins, found, n_threads, t)
     if high < 0 or low == high and not missing:
         return i64(0), i32(-1), i64(0), i64(0)
+    # The sides of the cut, and their sums.
     _, last, side = cut_at_random(key, f, low, high, features[f, BEGIN], lower, upper)
     if summed[1] >= 0:
         summed_sides(summed, n_bins, lines, n_threads, t)
     else:
         own = (begin, end)
         add_up_sides(table, of_rows, own, f, n_bins, last, lines, found, n_threads, t)
+    # The cut is place 0 of the line, the only one.
     for s in rolled(range(t, sums.shape[2], n_threads)):
         up_to[line, 0, s] = sums[line, LEFT, s]
     if not missing:
@@ -274,18 +288,20 @@ def begin_cuts(table, of_rows, bins, node, f, random_splits, lines, summed, shar
     begin, end, _ = node
     place = (f, features[f, LIST])
     last = first_missing(codes, lists, place, begin, end, features[f, N_BINS])
+    # Some values and some missing ones, or two codes: the ends of a sorted list show it.
     varies = begin < last < end
     if last == end:
         varies = code_at(codes, lists, place, begin) != code_at(codes, lists, place, end - 1)
     if not varies:
         return i64(0), i32(-1), i64(0), i64(0)
     t = cuda.threadIdx.x
+    # The missing rows, which every cut adds to one of its sides.
     clear_slots(sums, line, NONE, n_threads, t)
     i = last + t
     while i < end:
         add_row(*of_rows, i64(lists[place[1], i]), line, MISSING, sums)
         i += n_threads
-    cuda.syncthreads()
+    cuda.syncthreads()  # the missing rows are added up before the first cut is scored
     n_steps = (last - begin + n_threads - 1) // n_threads
     return n_steps, i32(MISSING) if last < end else i32(-1), begin, last
 
@@ -307,11 +323,13 @@ def next_cuts(table, of_rows, bins, f, random_splits, at, last, step, lines, sha
     place = (f, bins[0][f, LIST])
     i = at + step * n_threads + t
     record = i64(0)
+    # Behind the end of the values.
     here[t] = i32(-1)
     if i < last:
         record = i64(lists[place[1], i])
         here[t] = i32(codes[f, record & ROW_MASK])
     if t == n_threads - 1:
+        # A cut behind the last record of the step needs the code that comes after it.
         here[n_threads] = i32(code_at(codes, lists, place, i + 1)) if i + 1 < last else i32(-1)
     running_sums(of_rows, record, bins[3], lines, scan, t)
     return i32(min(i64(n_threads), last - at - step * n_threads)), i32(EVERY_CUT)

@@ -50,7 +50,7 @@ from ..problem import (
     GrownCart,
     grows_on_device,
 )
-from .control import Limits, limits_of, open_nodes, plant_roots
+from .control import CartLimits, limits_of, open_nodes, plant_roots
 from .cuts import sorted_lists
 from .rows import add_up, partition
 from .search import allocate_search, find_splits
@@ -58,8 +58,8 @@ from .tables import (
     IS_FULL,
     N_NODES,
     N_YOUNG,
-    Room,
     Sizes,
+    TableSizes,
     allocate_growing,
     allocate_nodes,
     upload_bins,
@@ -85,7 +85,7 @@ def grow_cart(
     params: CartParams,
 ) -> GrownCart:
     args = (table, target, records, tree_begin, tree_end, keys, params)
-    return Batch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
+    return CartBatch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
 
 
 def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: Array) -> GrownCart:
@@ -98,15 +98,16 @@ def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: 
     return grown
 
 
-def likely_rounds(limits: Limits, most_rows: int) -> int:
+def likely_rounds(limits: CartLimits, most_rows: int) -> int:
     """Return how many rounds most trees on so many rows need: deep ones have some times the levels
     of a tree that is balanced."""
     if limits.is_limited:
         return min(limits.max_leaves, ROUNDS_AHEAD)
+    # A round opens a generation: a balanced tree needs as many as its rows have binary digits.
     return min(limits.max_depth + 1, 2 * most_rows.bit_length() + 4, ROUNDS_AHEAD)
 
 
-class Batch:
+class CartBatch:
     """A batch of trees that grow on the device."""
 
     def __init__(
@@ -128,16 +129,20 @@ class Batch:
         self.sizes = Sizes(MOST_LARGE, TILE)
         self.most_nodes = most_nodes(tree_end - tree_begin, params)
         likely = self.most_nodes
+        # Most trees stay far below the most nodes that are possible: the table grows where they do
+        # not.
         if not self.limits.is_limited:
             likely = min(likely, max(LEAST_ROOM, int(LIKELY_NODES * likely)))
         self.bins = upload_bins(table, target)
         self.nodes = allocate_nodes(likely, width, words_of(table))
+        # The partition moves records into ``aside`` and back, in every list alike.
         self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
         self.aside = empty(self.lists.shape, self.lists.dtype)
+        # Young nodes are disjoint, so that no more of them can be huge at a time.
         huge = n_records // (MOST_LARGE + 1) if self.most_rows > MOST_LARGE else 0
         n_parts = n_records // TILE + huge if huge else 0
         self.search = allocate_search(table, target, self.lists, params, huge, n_parts)
-        room = Room(
+        room = TableSizes(
             self.n_trees,
             n_records,
             self.lists.shape[0],
@@ -157,12 +162,17 @@ class Batch:
             for _ in range(n_rounds):
                 self._round(line)
                 line = 1 - line
+            # Reading the state waits for the device. Rounds launched too many find nothing to do,
+            # so that it is read seldom, and more seldom the longer a batch grows.
             n_rounds *= 2
             state = Fetched(self.growing.state[line]).wait()
             if state[IS_FULL]:
+                # Rounds behind the one that filled the table did nothing: growth goes on where it
+                # stopped.
                 self.nodes = with_room(self.nodes, min(self.most_nodes, 2 * self.nodes.capacity))
                 self.growing.state[:, IS_FULL] = 0
             elif state[N_YOUNG] == 0:
+                # The first list holds the records themselves, in the order of the nodes.
                 self.records[...] = self.lists[0]
                 return self._finished(int(state[N_NODES]))
 

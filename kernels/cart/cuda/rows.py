@@ -45,8 +45,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
     Sizes,
 )
 
@@ -77,6 +77,7 @@ def part_of(begin, end, i, tile_rows):
 def list_tiles(number, n_rows, tile_rows, state, line, counter, tiles):
     """Append the tiles of a huge node to a list. Return where they begin."""
     n = n_tiles_of(n_rows, tile_rows)
+    # One addition for all tiles of a node, so that they lie one behind the other.
     first = cuda.atomic.add(state, (line, counter), n)
     for i in rolled(range(n)):
         tiles[first + i] = i64(number) << TILE_SHIFT | i
@@ -88,6 +89,7 @@ def add_row(classes, values, weight, record, k, place, sums):
     """Add a row to the statistics ``sums[k, place]``."""
     row = record & ROW_MASK
     own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
+    # All sums are of integers: the order of the atomic additions does not matter.
     packed = ONE_ROW + own_weight
     if classes.shape[0] == 0:
         cuda.atomic.add(sums, (k, place, 0), packed)
@@ -124,6 +126,7 @@ def differ(of_rows, row, other):
 def add_up_roots(classes, values, weight, records, tiles, sums):
     """One tile a block at a time; ``sums`` (n_trees, 1, n_statistics) starts with zeros."""
     tile = cuda.blockIdx.x
+    # Tiles of all trees in one list: large and small samples keep the blocks equally busy.
     while tile < tiles.shape[0]:
         i = tiles[tile].begin + cuda.threadIdx.x
         end = tiles[tile].end
@@ -169,6 +172,7 @@ def sides_of(codes, records, i, end, split, x, categories, held):
     """Read the rows of a thread from row i on. Return the bits of those that go left."""
     sides = 0
     for j in range(held.shape[0]):
+        # Rows stay in registers: when they are written, others may have been written over them.
         if i + j < end:
             held[j] = records[i + j]
             if goes_left(codes, held[j], split, x, categories):
@@ -201,6 +205,7 @@ def partition_kernel(block: int, own: int) -> Any:
         codes, lists, laid, features, nodes, categories, opened, state, line, least, most
     ):
         """One list of an opened node with ``least`` to ``most`` rows a block at a time."""
+        # A column of the grid is a list: every list of a node is parted by the same sides.
         scan = cuda.shared.array(block, np.int32)
         held = cuda.local.array(own, np.uint64)
         t = cuda.threadIdx.x
@@ -212,6 +217,7 @@ def partition_kernel(block: int, own: int) -> Any:
             k += cuda.gridDim.y
             begin = nodes[x].begin
             end = nodes[x].end
+            # Nodes of another size have blocks of another size.
             if end - begin < least or end - begin > most:
                 continue
             split = split_of(nodes, x, features)
@@ -220,11 +226,16 @@ def partition_kernel(block: int, own: int) -> Any:
             first = begin
             while first < end:
                 i = first + t * own
+                # Read a piece: each thread some neighbouring rows.
                 sides = sides_of(codes, records, i, end, split, x, categories, held)
                 n_own = count_bits(sides)
+                # Count: rows that go left before this thread's. All have read their rows behind the
+                # barriers of the scan, so that records may be written over.
                 scan[t] = n_own
                 inclusive_scan(scan, t)
                 before = scan[t] - n_own
+                # Write: to the front, or aside. A thread's rows are neighbours, which keeps their
+                # order.
                 to_left = begin + n_left + before
                 to_right = begin + n_right + t * own - before
                 for j in range(own):
@@ -238,11 +249,14 @@ def partition_kernel(block: int, own: int) -> Any:
                 n_left += scan[block - 1]
                 n_right += min(i64(block * own), end - first) - scan[block - 1]
                 first += block * own
+                # All have read the totals of the scan, which the next piece writes.
                 cuda.syncthreads()
+            # The rows laid aside follow those on the left.
             i = i64(t)
             while i < n_right:
                 records[begin + n_left + i] = aside[begin + i]
                 i += block
+            # The rows aside have been read before the next node's are laid there.
             cuda.syncthreads()
 
     return move_rows
@@ -269,12 +283,15 @@ def split_tiles(
         to_right = end - 1
         while first < end:
             i = first + t * TILE_OWN
+            # The same three steps as in ``move_rows``: read, count, write, here to both ends of the
+            # tile.
             sides = sides_of(codes, records, i, end, split, x, categories, held)
             n_own = count_bits(sides)
             scan[t] = n_own
             inclusive_scan(scan, t)
             before = scan[t] - n_own
             own_left = to_left + before
+            # Behind the rows on the right of the threads before.
             own_right = to_right - (t * TILE_OWN - before)
             for j in range(TILE_OWN):
                 if i + j < end:
@@ -288,8 +305,9 @@ def split_tiles(
             to_left += n_left
             to_right -= min(i64(TILE_BLOCK * TILE_OWN), end - first) - n_left
             first += TILE_BLOCK * TILE_OWN
-            cuda.syncthreads()
+            cuda.syncthreads()  # all have read the totals of the scan, which the next piece writes
         if t == 0:
+            # How many went left is known to all threads; ``join_tiles`` finds the places with it.
             lefts[cuda.blockIdx.x, p] = to_left - begin
         p += cuda.gridDim.y
 
@@ -306,6 +324,8 @@ def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
         x, i = parts[p] >> TILE_SHIFT, parts[p] & TILE_MASK
         begin, end = part_of(nodes[x].begin, nodes[x].end, i, tile_rows)
         own = i64(0)
+        # Rows on the left in the node's tiles before this one: its tiles are neighbours in
+        # ``parts``.
         for k in rolled(range(p - i + t, p, TILE_BLOCK)):
             own += lefts[cuda.blockIdx.x, k]
         scan[t] = own
@@ -313,15 +333,18 @@ def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
         before = scan[TILE_BLOCK - 1]
         n_left = lefts[cuda.blockIdx.x, p]
         to_left = nodes[x].begin + before
+        # The right child begins where the left one ends. Of the rows before the tile, those that
+        # did not go left come first.
         to_right = nodes[nodes[x].child].end + (begin - nodes[x].begin - before)
         k = i64(t)
         while k < end - begin:
             if k < n_left:
                 records[to_left + k] = aside[begin + k]
             else:
+                # Those on the right were laid aside from the back, and are turned round.
                 records[to_right + k - n_left] = aside[end - 1 - (k - n_left)]
             k += TILE_BLOCK
-        cuda.syncthreads()
+        cuda.syncthreads()  # ``scan`` has been read by all
         p += cuda.gridDim.y
 
 
@@ -330,7 +353,7 @@ def partition(
     lists: Array,
     aside: Array,
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     most_nodes: int,
@@ -341,6 +364,7 @@ def partition(
     args = (codes, lists, aside, bins.features, nodes.table, nodes.categories)
     args += (growing.opened, growing.state, line)
     n_lists, n_records = lists.shape
+    # One block of a warp for a small node, a large block for a large one.
     for_small = (*args, 0, MOST_SMALL)
     blocks = -(-blocks_for(n_lists * most_nodes, 32) // n_lists)
     launch(partition_kernel(*SMALL), (n_lists, blocks), SMALL[0], *for_small)
@@ -350,6 +374,8 @@ def partition(
     for_large = (*args, MOST_SMALL + 1, sizes.most_large if n_parts else n_records)
     launch(partition_kernel(*LARGE), (n_lists, blocks), LARGE[0], *for_large)
     if n_parts:
+        # Huge nodes: tiles side by side into ``aside``, then back, since a tile does not know its
+        # place before all of them have counted.
         blocks = -(-blocks_for(n_lists * n_parts) // n_lists)
         tiles = (growing.parts, growing.state, line, sizes.tile_rows, growing.lefts)
         of_nodes = (bins.features, nodes.table, nodes.categories)

@@ -74,8 +74,8 @@ from .tables import (
     SOUGHT,
     SUMMED,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 from .tiles import Summed, add_up_huge, allocate_summed
 
@@ -96,6 +96,7 @@ def is_mixed(values, records, begin, end, flag, n_threads, t):
     if t == 0:
         flag[0] = 0
     cuda.syncthreads()
+    # Behind the barrier the flag is clear for all.
     other = i64(records[begin]) & ROW_MASK
     i = begin + t
     while i < end:
@@ -104,8 +105,10 @@ def is_mixed(values, records, begin, end, flag, n_threads, t):
             break
         i += n_threads
     cuda.syncthreads()
+    # All rows have been compared.
     mixed = flag[0] != 0
     cuda.syncthreads()
+    # All have read the flag before the next call clears it.
     return mixed
 
 
@@ -122,12 +125,14 @@ def arrange_order(bins, settings, lines, shared, key, f, s, places):
     t = cuda.threadIdx.x
     only = i32(EVERY_CUT)
     cut = np.nan
+    # The keys that order the bins: sides of a random split, ratios of categories, or none.
     if random_splits != 0:
         stream = subkey(key, PURPOSE_THRESHOLD, u64(f))
         where = (categorical, features[f, BEGIN], lower, upper)
         only, cut = only_cut(stream, where, ascending, n, missing, keys, scan, t)
     elif categorical != 0:
         rank_by_statistic(sums, line, s, entry_begin, n, keys, scan, t)
+    # From here on all orders are alike: places, and sums up to each.
     arrange(categorical, ascending, keys, n, order, place_of, scan, t)
     add_up_places(sums, line, order, n, up_to, scan, t)
     return only, cut
@@ -157,6 +162,7 @@ def searchers(with_cuts: bool) -> Searchers:
     def search_feature(table, of_rows, bins, found, settings, lines, summed, shared, x, f):
         """Search the splits of node x by feature f, in one order of its bins after another, or
         along its list. Return the best score, its candidate, and whether there is any."""
+        # ``with_cuts`` is known when the kernel is compiled: tables of bytes do without that code.
         features, entry_begin = bins[0], bins[3]
         nodes, statistics, limits = found
         criterion, least_rows, constrained, random_splits = settings
@@ -169,6 +175,7 @@ def searchers(with_cuts: bool) -> Searchers:
         own_limits = (least_rows, least_weight, constrained, direction, node.low, node.high)
         many = with_cuts and features[f, LIST] != 0
         at, last = i64(0), i64(0)
+        # Begin: how many steps there are, and the sums that all of them need.
         if many:
             of_node = (begin, end, node.key)
             n_steps, missing, at, last = begin_cuts(
@@ -179,8 +186,10 @@ def searchers(with_cuts: bool) -> Searchers:
             own = (begin, end)
             n, missing = find_slots(table, of_rows, bins, f, *own, lines, summed, shared)
             at, n_steps = orders_of(features[f, CATEGORICAL], random_splits, entry_begin)
+            # Constant: one bin and nothing missing.
             if n == 0 or n == 1 and missing < 0:
                 n_steps = i64(0)
+        # Score: an order of the bins, or the next records of a list, a step.
         best = NO_SPLIT
         best_mark = i64(NOWHERE)
         data = (up_to, sums, statistics, entry_begin)
@@ -196,13 +205,16 @@ def searchers(with_cuts: bool) -> Searchers:
                 )
             places = (line, x, n, missing)
             best_of_order(data, places, only, own_limits, criterion, shared[1], scores, marks, t)
+            # Strictly larger: of equal candidates the first step's stays.
             if scores[0] > best:
                 best = scores[0]
                 number = i64(marks[0])
                 best_mark = (at + step) << ORDER_SHIFT | number
                 if many:
+                    # Places of a list mean nothing outside of their step: the mark takes the code
+                    # instead.
                     best_mark = i64(shared[1][number >> 1]) << 1 | number & 1
-            cuda.syncthreads()
+            cuda.syncthreads()  # the winner has been read by all before the next step writes there
         return best, best_mark, n_steps > 0
 
     @device_function
@@ -212,6 +224,7 @@ def searchers(with_cuts: bool) -> Searchers:
     ):  # fmt: skip
         """Search the features of node x from step j on: up to step ``n_first``, and further while
         all of them are constant."""
+        # Only small nodes, and large ones whose first features were all constant, come here.
         n_features = i64(bins[0].shape[0])
         n_threads = upcoming.shape[0]
         t = cuda.threadIdx.x
@@ -223,10 +236,14 @@ def searchers(with_cuts: bool) -> Searchers:
         while j < n_features and (j < n_first or not varied):
             if j == drawn:
                 cuda.syncthreads()
+                # To find the feature of step j, a thread follows j swaps back: the threads of the
+                # block do so for as many steps at once. The barrier before: the last ones have been
+                # used.
                 if drawn + t < n_features:
                     upcoming[t] = feature_after(stream, drawn + t, n_features, shuffle)
                 cuda.syncthreads()
                 drawn += n_threads
+            # ``drawn`` is where the features that are ready end.
             f = upcoming[j + n_threads - drawn]
             score, mark, varies = search_feature(
                 table, of_rows, bins, found, settings, lines, summed, shared, x, f
@@ -264,6 +281,8 @@ def items_kernel(with_cuts: bool) -> Any:
         t = cuda.threadIdx.x
         b = i64(cuda.blockIdx.x)
         n_workers = i64(sums.shape[0])
+        # Nothing to do in a round behind one that filled the table of nodes, nor for blocks that
+        # have no scratch.
         n_large = state[line, N_LARGE] if state[line, IS_FULL] == 0 and b < n_workers else i64(0)
         table = (codes, lists[0], lists)
         of_rows = (classes, values, weight)
@@ -275,10 +294,13 @@ def items_kernel(with_cuts: bool) -> Any:
         while item < n_large * n_first:
             x = large[item // n_first, NODE_OF]
             number = large[item // n_first, HUGE]
+            # A huge node has been added up already: the line of its sums, -1 for others.
             at = number * n_first + item % n_first if number >= 0 else i64(-1)
             stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
             f = feature_after(stream, item % n_first, i64(features.shape[0]), shuffle)
             if with_cuts and at >= 0 and features[f, LIST] != 0 and random_splits == 0:
+                # Its tiles have been searched already: the best of these, the first one if some
+                # tie.
                 n_tiles = n_tiles_of(nodes[x].end - nodes[x].begin, tile_rows)
                 first = huge[number, FIRST_TILE] * n_first + item % n_first * n_tiles
                 i, varies = best_item(scores_of_tiles, first, n_tiles, scan, scores, marks, t)
@@ -287,14 +309,17 @@ def items_kernel(with_cuts: bool) -> Any:
                     best = scores_of_tiles[first + i]
                     mark = (first + i) << ORDER_SHIFT | marks_of_tiles[first + i]
             else:
+                # Scratch is a line a block, whichever node it looks at.
                 lines = (sums, up_to, b)
                 best, mark, varies = search_feature(
                     table, of_rows, bins, found, settings, lines, (lines_of_huge, at), shared, x, f
                 )
             if t == 0:
+                # NaN: constant here, so that further features may have to be tried; -inf: no
+                # candidate is allowed.
                 scores_of_items[item] = best if varies else np.nan
                 marks_of_items[item] = mark
-            cuda.syncthreads()
+            cuda.syncthreads()  # the shared arrays are free for the next item
             item += n_workers
 
     return search_items
@@ -318,14 +343,17 @@ def settle_items(
     while k < n_large:
         node = nodes[large[k, NODE_OF]]
         first = k * n_first
+        # The first of the best features in the order in which they are tried.
         best, varied = best_item(scores_of_items, first, n_first, scan, scores, marks, t)
         at = large[k, HUGE] * n_first
         if t == 0:
             large[k, SUMMED] = at + best if at >= 0 and best >= 0 else i64(-1)
         k += cuda.gridDim.x
         if at >= 0:
+            # Found out while its tiles were added up.
             mixed = lines_of_huge[at, lines_of_huge.shape[1] - 1, 0] != 0
         else:
+            # Classes were looked at when the node was made; equal targets show here.
             own = (node.begin, node.end)
             mixed = is_classification(entry_begin) or is_mixed(
                 values, records, *own, flag, LARGE_BLOCK, t
@@ -333,10 +361,12 @@ def settle_items(
         if not mixed and not is_classification(entry_begin):
             continue
         if t == 0 and best >= 0:
+            # The feature is drawn once more: that is cheaper than keeping it for every item.
             stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
             f = feature_after(stream, i64(best), i64(features.shape[0]), shuffle)
             note_split(node, f, scores_of_items[first + best], marks_of_items[first + best])
         elif t == 0 and not varied:
+            # Constant so far: ``search_nodes`` goes on behind the first features.
             node.feature = SOUGHT
 
 
@@ -353,6 +383,7 @@ def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> 
         constrained, random_splits, n_first, shuffle, sums, up_to, lines_of_huge, large,
     ):  # fmt: skip
         """One young node whose split is to be found a block at a time."""
+        # A small node has fewer bins with rows than ``capacity``, but their codes may be any.
         place_of = cuda.shared.array(MOST_BINS, np.int32)
         ascending = cuda.shared.array(capacity, np.int32)
         order = cuda.shared.array(capacity, np.int32)
@@ -380,13 +411,16 @@ def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> 
             k += n_workers
             if nodes[x].feature != SOUGHT:
                 continue
+            # A large node that comes here has been found to be mixed.
             wanted = not is_small or is_classification(entry_begin) or is_mixed(
                 values, table[1], nodes[x].begin, nodes[x].end, flag, block, t
             )  # fmt: skip
             cuda.syncthreads()
+            # Behind the barrier all threads have read the mark, and it may be taken away.
             if t == 0:
                 nodes[x].feature = -1
             cuda.syncthreads()
+            # Behind this barrier the node has no split, until one is noted.
             if wanted:
                 lines = (sums, up_to, b)
                 start = i64(0) if is_small else i64(n_first)
@@ -437,6 +471,7 @@ def allocate_search(
 ) -> Search:
     """Allocate the scratch of the search, for at most so many huge nodes, and tiles of them, as far
     as there is memory for these."""
+    # So many features are looked at in any case, side by side in large nodes.
     n_first, width = min(params.max_features, table.n_bins.size), target.n_statistics
     n_tiles = most_tiles if lists.shape[0] > 1 else 0
     if n_tiles:
@@ -460,25 +495,30 @@ def allocate_search(
 
 def _scratch(most: int, per_multiprocessor: int, n_slots: int, width: int) -> tuple[Array, Array]:
     """Return lines for as many blocks as are launched, or as there is memory for."""
+    # Two arrays of int64 that are as long as a line has slots and statistics. Fewer lines mean
+    # fewer blocks at work, and the same result.
     most_lines = max(1, SCRATCH_BYTES // (2 * 8 * n_slots * width))
     shape = (min(blocks_for(most, per_multiprocessor), most_lines), n_slots, width)
     return empty(shape, np.int64), empty(shape, np.int64)
 
 
 def find_splits(
-    search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int, tile_rows: int
+    search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int, tile_rows: int
 ) -> None:
     """Find the best splits of the young nodes."""
     steps, summed = search.settings[4:], search.summed.lines
     if search.summed.n_huge:
+        # Huge nodes, whose statistics are added up by many blocks.
         to_add = (search.rows, bins, nodes, growing, line, steps, tile_rows)
         add_up_huge(*to_add, summed)
         if search.with_cuts and search.settings[3]:
             add_up_random_cuts(*to_add, search.large, summed)
     tiles, rows = search.cut_tiles, search.rows
     if tiles.scores.shape[0]:
+        # Their features with many bins, tile by tile.
         of_search = (search.settings, tile_rows, search.large, tiles)
         search_cut_tiles(rows, bins, nodes, growing, line, *of_search)
+    # Large nodes, a feature a block; then which of the features is the best.
     of_round = (growing.limits, growing.state, line)
     args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
     items = (summed, growing.large, growing.found, growing.marks)
@@ -488,6 +528,7 @@ def find_splits(
     launch(kernel, blocks, LARGE_BLOCK, *args, *search.large, *items, *of_tiles)
     args_to_settle = (rows[1], rows[3], bins.features, bins.entry_begin, nodes.table, growing.state)
     launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *steps, *items)
+    # The rest of large nodes, and small ones, a node a block.
     for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
         blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
         kernel = nodes_kernel(*size, search.with_cuts)

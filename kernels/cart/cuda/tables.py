@@ -52,7 +52,7 @@ of the list that has its records sorted (see ``cuts``)."""
 
 
 class Bins(NamedTuple):
-    """What the search needs to know of the features.
+    """The features as the search reads them.
 
     features : int64, shape (n_features, 5)
     lower, upper : float64
@@ -70,9 +70,11 @@ class Bins(NamedTuple):
 def upload_bins(table: CartTable, target: CartTarget) -> Bins:
     """Copy the bins of a table to the device."""
     has_many = has_many_bins(table)
+    # List 0 are the records; features with many bins have the lists from 1 on.
     lists = np.cumsum(has_many) * has_many
     columns = (table.n_bins, table.categorical, table.monotone, table.begin[:-1], lists)
     features = np.column_stack([column.astype(np.int64) for column in columns])
+    # The entries of regression follow the packed weight, which is entry 0.
     entry_begin = target.output_begin + (0 if target.classes.shape[0] else 1)
     return Bins(*upload(features, table.lower, table.upper, entry_begin.astype(np.int64)))
 
@@ -83,7 +85,7 @@ def words_of(table: CartTable) -> int:
     return int(np.max(n_words, initial=0))
 
 
-class Nodes(NamedTuple):
+class CartNodes(NamedTuple):
     """The nodes of a batch, with room for more.
 
     memory : uint8
@@ -106,10 +108,10 @@ class Nodes(NamedTuple):
         return int(self.statistics.shape[0])
 
 
-def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> Nodes:
+def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> CartNodes:
     """Allocate nodes."""
     memory = empty(capacity * NODE.itemsize, np.uint8)
-    return Nodes(
+    return CartNodes(
         memory=memory,
         table=records_in(memory, 0, NODE, capacity),
         statistics=empty((capacity, n_statistics), np.int64),
@@ -118,9 +120,10 @@ def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> Nodes:
     )
 
 
-def with_room(nodes: Nodes, capacity: int) -> Nodes:
+def with_room(nodes: CartNodes, capacity: int) -> CartNodes:
     """Return a larger copy."""
     larger = allocate_nodes(capacity, nodes.statistics.shape[1], nodes.categories.shape[1])
+    # ``table`` is a view of ``memory``.
     for name in ("memory", "statistics", "of_left", "categories"):
         kept = getattr(nodes, name)
         getattr(larger, name)[: kept.shape[0]] = kept
@@ -179,7 +182,7 @@ class Sizes(NamedTuple):
     tile_rows: int
 
 
-class Room(NamedTuple):
+class TableSizes(NamedTuple):
     """Sizes of the tables of a batch.
 
     n_trees, n_records, n_lists, n_blocks : int
@@ -197,10 +200,11 @@ class Room(NamedTuple):
     n_parts: int
 
 
-def allocate_growing(room: Room, params: CartParams) -> Growing:
+def allocate_growing(room: TableSizes, params: CartParams) -> Growing:
     """Allocate the tables of a batch."""
     n_trees, n_records = room.n_trees, room.n_records
     is_limited = params.max_leaves < UNLIMITED
+    # Young nodes are disjoint, and large ones have more rows than small ones may have.
     n_large = n_records // (MOST_SMALL + 1) + 1
     return Growing(
         state=zeros((2, N_COUNTS), np.int64),

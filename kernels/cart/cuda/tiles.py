@@ -41,8 +41,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i64, u32, u64 = np.int64, np.uint32, np.uint64
@@ -83,6 +83,7 @@ def add_row_to_block(classes, values, weight, record, first, held):
     own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
     packed = ONE_ROW + own_weight
     n_classes = i64(classes.shape[0])
+    # Classes add the packed weight once for each output; regression adds it once, then the sums.
     for s in rolled(range(n_classes if n_classes > 0 else 1 + i64(values.shape[0]))):
         entry, value = first + s, packed
         if n_classes > 0:
@@ -99,6 +100,7 @@ def note_mixed(values, records, part, other, summed, at, t):
     while i < part[1]:
         if differ(values, i64(records[i]) & ROW_MASK, other):
             cuda.atomic.max(summed, (at, summed.shape[1] - 1, 0), 1)
+            # One row that differs is enough.
             break
         i += BLOCK
 
@@ -126,19 +128,24 @@ def sum_tiles(
         x, at = huge[tile >> TILE_SHIFT, NODE_OF], (tile >> TILE_SHIFT) * n_first + j
         node = nodes[x]
         part = part_of(node.begin, node.end, tile & TILE_MASK, tile_rows)
+        # One of the features' blocks also finds out whether all targets of the node are equal.
         if j == 0 and not is_classification(entry_begin):
             other = i64(records[node.begin]) & ROW_MASK
             note_mixed(values, records, part, other, summed, at, t)
         stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
         f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        # Searched along a list instead. All threads of the block go on, so that none waits for
+        # these.
         if features[f, LIST] != 0:
             continue
+        # Clear the block's table.
         n_entries = (features[f, N_BINS] + 1) * n_statistics
         in_shared = n_entries <= HELD
         if in_shared:
             for entry in rolled(range(t, n_entries, BLOCK)):
                 held[entry] = held[entry + HELD] = u32(0)
         cuda.syncthreads()  # all entries are zero
+        # Add the rows of the tile.
         i = part[0] + t
         while i < part[1]:
             record = i64(records[i])
@@ -151,6 +158,8 @@ def sum_tiles(
         cuda.syncthreads()  # all rows of the tile are added, and all carries
         if in_shared:
             for entry in rolled(range(t, n_entries, BLOCK)):
+                # Add the table to the node's line: only what it has, as most tiles see few of the
+                # bins.
                 own = joined(held, entry)
                 if own != 0:
                     cuda.atomic.add(summed, (at, entry // n_statistics, entry % n_statistics), own)
@@ -170,7 +179,7 @@ def clear_lines(state, line, n_first, huge, summed):
 
 
 class Summed(NamedTuple):
-    """Where huge nodes are added up.
+    """The lines in which huge nodes are added up.
 
     lines : int64, shape (n_lines, n_slots, n_statistics)
         One for each huge node and feature, zeros between the rounds.
@@ -198,7 +207,7 @@ def allocate_summed(
 def add_up_huge(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     steps: tuple[int, int],

@@ -52,8 +52,8 @@ from .tables import (
     NODE_OF,
     SUMMED,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
@@ -69,6 +69,7 @@ def threshold_of(where, last_left, first_right, random_splits, cut):
         return np.inf
     low = upper[begin + last_left]
     high = lower[begin + first_right]
+    # A random cut within a bin, or beyond empty ones, is replaced by the midpoint of the gap.
     if random_splits != 0 and low <= cut and cut < high:
         return cut
     return midpoint(low, high)
@@ -78,10 +79,12 @@ def threshold_of(where, last_left, first_right, random_splits, cut):
 def write_categories(place_of, place, others_left, n_bins, x, categories, n_threads, t):
     """Write the categories up to a place, and perhaps those without rows, one word a thread."""
     for w in rolled(range(t, categories.shape[1], n_threads)):
+        # A word a thread, so that no two threads set bits of the same one.
         word = u32(0)
         for c in rolled(range(32 * w, min(32 * w + 32, n_bins))):
             is_left = place_of[c] <= place
             if place_of[c] == NO_PLACE:
+                # Without rows in the node: to the child with more rows, like missing values.
                 is_left = others_left
             if is_left:
                 word |= u32(1) << u32(c & 31)
@@ -99,11 +102,13 @@ def write_split(data, family, ends, side, score, where, cut, settings, node, of_
     last_left, first_right, missing = ends
     criterion, random_splits, n_threads = settings
     x = left[1]
+    # The statistics of the left child a thread each; the node itself is written by one thread.
     for s in rolled(range(t, of_left.shape[1], n_threads)):
         of_left[x, s] = statistic(data, left, s)
     if t == 0:
         weight = f64(packed_weight(data, whole) & MASK)
         missing_left = side
+        # No row of the node is missing: those of later tables go to the larger child.
         if missing < 0 and left_is_larger(data, left, right):
             missing_left = i32(1)
         node.feature = f
@@ -149,13 +154,16 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             f = FOUND - node.feature
             if f < 0 or features[f, LIST] != 0 or is_small and end - begin > MOST_SMALL:
                 continue
+            # The note: candidate, order of the bins, score.
             number, s = i32(node.last_left), node.missing_left
             score = node.gain
             cuda.syncthreads()
+            # Behind the barrier all threads have read the note, which the split is written over.
             at = i64(-1) if is_small else large[k - n_workers, SUMMED]
             of_rows = (classes, values, weight)
             shared = (place_of, ascending, order, keys, scan)
             lines = (sums, up_to, b)
+            # The same steps as in the search, which has kept nothing but the number.
             n_places, missing = find_slots(
                 (codes, records, lists), of_rows, bins, f, begin, end, lines, (lines_of_huge, at),
                 shared,
@@ -165,6 +173,7 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             _, cut = arrange_order(bins, settings, lines, shared, node.key, f, s, places)
             data = (up_to, sums, statistics, entry_begin)
             where = (features[f, CATEGORICAL], features[f, BEGIN], lower, upper)
+            # The children at the noted cut, and all rows as one child, for the gain.
             left, right = children_of(b, x, number, missing)
             family = (left, right, (b, x, n_places - 1, missing, False))
             p = number >> 1
@@ -175,12 +184,14 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
                 data, family, ends, number & 1, score, where, cut, writing, node, of_left, f, t
             )
             if features[f, CATEGORICAL] != 0:
+                # The categories: behind ``write_split``, as it does not need them.
                 others = left_is_larger(data, left, right)
                 n_bins = i32(features[f, N_BINS])
                 write_categories(place_of, p, others, n_bins, x, categories, block, t)
+            # The thread that wrote the gain: no barrier is needed.
             if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
                 node.feature = -1
-            cuda.syncthreads()
+            cuda.syncthreads()  # the shared arrays and the line are free for the next node
 
     return write_splits
 
@@ -213,15 +224,18 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             f = FOUND - node.feature
             if f < 0 or features[f, LIST] == 0 or is_small and end - begin > MOST_SMALL:
                 continue
+            # The note: code and side, the tile that it was found in, score.
             number, tile = i32(node.last_left), node.missing_left
             score = node.gain
             cuda.syncthreads()
+            # Behind the barrier all threads have read the note, which the split is written over.
             n_bins = i32(features[f, N_BINS])
             first = features[f, BEGIN]
             cut = np.nan
             lines = (sums, up_to, b)
             at = i64(-1) if is_small else large[k - n_workers, SUMMED]
             summed = (lines_of_huge, at)
+            # A random cut is drawn again, from the range of the node's codes.
             if random_splits != 0:
                 if at >= 0:
                     low, high, _ = summed_range(summed, n_bins)
@@ -230,6 +244,8 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
                     low, high, _ = find_range(codes, records, *own, found, block, t)
                 cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
             if at >= 0 and random_splits != 0:
+                # The sums on the left: added up with the sides of huge nodes, kept by the tile that
+                # won, or added up here.
                 last_left, first_right, has_missing = summed_sides(summed, n_bins, lines, block, t)
             elif at >= 0:
                 last_left, first_right = number >> 1, i32(following_of_tiles[tile])
@@ -241,6 +257,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
                     (codes, records), (classes, values, weight), (begin, end), f, n_bins,
                     number >> 1, lines, found, block, t,
                 )  # fmt: skip
+            # The sums that a tile has kept include the missing rows of its side.
             missing_apart = has_missing and (at < 0 or random_splits != 0)
             left, right = children_at(b, x, LEFT, number & 1, missing_apart)
             family = (left, right, (b, x, NONE, i32(-1), True))
@@ -251,6 +268,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             write_split(
                 data, family, ends, number & 1, score, where, cut, writing, node, of_left, f, t
             )
+            # The thread that wrote the gain: no barrier is needed.
             if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
                 node.feature = -1
             cuda.syncthreads()
@@ -258,7 +276,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     return write_cuts
 
 
-def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
+def write_splits(search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int) -> None:
     """Write the splits of the young nodes."""
     criterion, _, _, random_splits = search.settings[:4]
     args = (*search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories)

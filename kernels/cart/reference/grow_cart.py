@@ -2,7 +2,7 @@
 generation, and the control that it shares with CUDA.
 
 A generation is the children of the nodes that were split last: of all open nodes, or of each
-tree's best one where the number of leaves is limited. All work on rows is behind ``Rows``.
+tree's best one where the number of leaves is limited. All work on rows is behind ``CartRows``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ...runtime.reference.arrays import beside
 from ...scalars import rng, routing
 from ...scalars.primitives import vectorise
 from ..problem import CartParams, CartTable, CartTarget, GrownCart
-from .splits import Sample, fill_best_split, is_classification, terms_of, weight_of
+from .splits import NodeRows, fill_best_split, is_classification, terms_of, weight_of
 
 draw = vectorise(rng.draw)
 
 _I, _F = np.int64, np.float64
 
 
-class Rows(Protocol):
+class CartRows(Protocol):
     """The operations on the rows of a batch of trees."""
 
     def add_up(self, nodes: np.ndarray) -> np.ndarray:
@@ -74,7 +74,7 @@ def most_words(table: CartTable) -> int:
 
 
 def drive(
-    rows: Rows,
+    rows: CartRows,
     table: CartTable,
     target: CartTarget,
     tree_begin: np.ndarray,
@@ -126,7 +126,7 @@ def _may_split(nodes: np.ndarray, target: CartTarget, params: CartParams) -> np.
     )
 
 
-def _find_splits(rows: Rows, nodes: np.ndarray, which: np.ndarray, params: CartParams) -> None:
+def _find_splits(rows: CartRows, nodes: np.ndarray, which: np.ndarray, params: CartParams) -> None:
     found = nodes[which]
     rows.find_splits(found)
     if params.min_gain > 0.0:
@@ -228,7 +228,7 @@ def grow_cart(
 
 
 class NodeByNode:
-    """The rows of a batch of trees (see ``Rows``)."""
+    """The rows of a batch of trees (see ``CartRows``)."""
 
     def __init__(
         self, table: CartTable, target: CartTarget, records: Array, params: CartParams
@@ -238,10 +238,10 @@ class NodeByNode:
         self.records = records
         self.params = params
 
-    def sample(self, node: np.ndarray) -> Sample:
+    def sample(self, node: np.ndarray) -> NodeRows:
         row, multiplicity = self.rows_of(node)
         weight = array_namespace(row).take(self.target.weight, row) * multiplicity
-        return Sample(row, weight, terms_of(self.target, row, weight))
+        return NodeRows(row, weight, terms_of(self.target, row, weight))
 
     def rows_of(self, node: np.ndarray) -> tuple[Array, Array]:
         """Return the rows and their multiplicities."""

@@ -157,7 +157,7 @@ CHUNK = 2**21
 """Entries of the largest table (candidates, rows) in memory."""
 
 
-class Sample(NamedTuple):
+class NodeRows(NamedTuple):
     """The rows of a node.
 
     row, weight : int64, shape (n,)
@@ -170,7 +170,7 @@ class Sample(NamedTuple):
     terms: Array
 
 
-class Groups(NamedTuple):
+class CodeGroups(NamedTuple):
     """The rows of a node by their code of one feature.
 
     code : int64, shape (g,)
@@ -189,7 +189,7 @@ class Groups(NamedTuple):
     of_row: Any
 
 
-class Cuts(NamedTuple):
+class CandidateCuts(NamedTuple):
     """Candidates in their order.
 
     order : int64, shape (g,)
@@ -212,15 +212,15 @@ class Found(NamedTuple):
 
     score: float
     feature: int
-    groups: Groups
-    cuts: Cuts
+    groups: CodeGroups
+    cuts: CandidateCuts
     cut: int
     n_left: int
     values: tuple[float, float]
 
 
 def fill_best_split(
-    node: np.ndarray, sample: Sample, table: CartTable, target: CartTarget, params: CartParams
+    node: np.ndarray, sample: NodeRows, table: CartTable, target: CartTarget, params: CartParams
 ) -> None:
     """Write the node's best split into its columns (see ``node_type``)."""
     best: Found | None = None
@@ -251,7 +251,7 @@ def _features(node: np.ndarray, table: CartTable, params: CartParams) -> Iterato
         yield order[j]
 
 
-def _group(sample: Sample, table: CartTable, feature: int) -> Groups:
+def _group(sample: NodeRows, table: CartTable, feature: int) -> CodeGroups:
     xp = array_namespace(sample.row)
     code = xp.astype(xp.take(table.codes[feature, :], sample.row), xp.int64)
     order = xp.argsort(code)
@@ -268,17 +268,17 @@ def _group(sample: Sample, table: CartTable, feature: int) -> Groups:
     has_missing = int(code[-1]) == int(table.n_bins[feature])
     g = code.shape[0] - has_missing
     missing = sums[:, -1] if has_missing else xp.zeros_like(sums[:, -1])
-    return Groups(code[:g], sums[:, :g], missing, has_missing, of_row)
+    return CodeGroups(code[:g], sums[:, :g], missing, has_missing, of_row)
 
 
 def _candidates(
-    groups: Groups,
+    groups: CodeGroups,
     feature: int,
     node: np.ndarray,
     table: CartTable,
     target: CartTarget,
     params: CartParams,
-) -> Iterator[Cuts]:
+) -> Iterator[CandidateCuts]:
     """Yield the candidates of a feature, order by order."""
     xp = array_namespace(groups.code)
     n_groups = groups.code.shape[0]
@@ -288,7 +288,7 @@ def _candidates(
     if params.random_splits and n_groups > 1:
         yield _random_cut(groups, ascending, feature, node, table)
     elif params.random_splits:
-        yield Cuts(ascending, ascending, ascending)
+        yield CandidateCuts(ascending, ascending, ascending)
     elif not table.categorical[feature]:
         yield _all_cuts(groups, ascending)
     else:
@@ -300,19 +300,19 @@ def _candidates(
             yield _all_cuts(groups, xp.argsort(s / weight, stable=True))
 
 
-def _all_cuts(groups: Groups, order: Array) -> Cuts:
+def _all_cuts(groups: CodeGroups, order: Array) -> CandidateCuts:
     """Return all cuts of an order: missing values on the right, then on the left; the last cut
     would leave no row right."""
     xp = array_namespace(order)
     sides = 2 if groups.has_missing else 1
     n_cuts = order.shape[0] * sides - 1
     number = xp.arange(n_cuts, dtype=xp.int64, device=device(order))
-    return Cuts(order, number // sides, number % sides)
+    return CandidateCuts(order, number // sides, number % sides)
 
 
 def _random_cut(
-    groups: Groups, ascending: Array, feature: int, node: np.ndarray, table: CartTable
-) -> Cuts:
+    groups: CodeGroups, ascending: Array, feature: int, node: np.ndarray, table: CartTable
+) -> CandidateCuts:
     """Return the one candidate of at least two groups."""
     xp = array_namespace(ascending)
     stream = subkey(node["key"], PURPOSE_THRESHOLD, u64(feature))
@@ -325,12 +325,12 @@ def _random_cut(
             left[0] = 1 - left[0]
         order = sorted(range(len(code)), key=lambda place: -left[place])
         after = xp.zeros_like(missing_left) + (sum(left) - 1)
-        return Cuts(beside(np.array(order, np.int64), ascending), after, missing_left)
+        return CandidateCuts(beside(np.array(order, np.int64), ascending), after, missing_left)
     lower, upper = (_bounds(values, feature, table)[code] for values in (table.lower, table.upper))
     cut = random_cut(lower[0], upper[-1], float(bits))
     n_left = int(np.sum(lower / 2 + upper / 2 <= cut))
     after = xp.zeros_like(missing_left) + (min(max(n_left, 1), len(code) - 1) - 1)
-    return Cuts(ascending, after, missing_left, cut)
+    return CandidateCuts(ascending, after, missing_left, cut)
 
 
 def _bounds(values: np.ndarray, feature: int, table: CartTable) -> np.ndarray:
@@ -340,10 +340,10 @@ def _bounds(values: np.ndarray, feature: int, table: CartTable) -> np.ndarray:
 
 def _best_cut(
     feature: int,
-    groups: Groups,
-    cuts: Cuts,
+    groups: CodeGroups,
+    cuts: CandidateCuts,
     node: np.ndarray,
-    sample: Sample,
+    sample: NodeRows,
     table: CartTable,
     target: CartTarget,
     params: CartParams,
@@ -393,7 +393,7 @@ def _keep_order(values: list[Array], node: np.ndarray, direction: int) -> Array:
 
 
 def _absolute_errors(
-    groups: Groups, cuts: Cuts, kept: Array, sample: Sample, target: CartTarget
+    groups: CodeGroups, cuts: CandidateCuts, kept: Array, sample: NodeRows, target: CartTarget
 ) -> tuple[list[Array], list[Array]]:
     """Return scores and values of the children of the candidates ``kept``, from their rows."""
     xp = array_namespace(kept)
@@ -414,7 +414,7 @@ def _absolute_errors(
     return scores, values
 
 
-def _absolute_error(member: Array, sample: Sample, target: CartTarget) -> tuple[Any, Array]:
+def _absolute_error(member: Array, sample: NodeRows, target: CartTarget) -> tuple[Any, Array]:
     """Return scores of sets of rows, and medians of the first output."""
     xp = array_namespace(member)
     of_outputs = [
@@ -426,7 +426,7 @@ def _absolute_error(member: Array, sample: Sample, target: CartTarget) -> tuple[
 
 
 def _score_of_node(
-    node: np.ndarray, sample: Sample, target: CartTarget, params: CartParams
+    node: np.ndarray, sample: NodeRows, target: CartTarget, params: CartParams
 ) -> float:
     xp = array_namespace(sample.row)
     if params.criterion == ABSOLUTE_ERROR:

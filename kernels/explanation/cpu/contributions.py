@@ -11,10 +11,10 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
-from ..program import ACROSS, DOWN, FIRST, KIND, SPLIT_SHIFT, Program, Size, Splits
-from .walk import Work, finish, flow_left, flow_right, start, visit
+from ..program import ACROSS, DOWN, FIRST, KIND, SPLIT_SHIFT, DepthFirstSplits, Program, Size
+from .walk import WalkMemory, finish, flow_left, flow_right, start, visit
 
 BLOCK = 128
 WORK_CELLS = 2**15
@@ -29,19 +29,24 @@ def _walk(program, splits, tree, column, work, with_pairs, m):
     for s in range(program.step_begin[tree], program.step_begin[tree + 1]):
         step, split = program.steps[s], program.steps[s] >> SPLIT_SHIFT
         level, kind = splits.level[split], step & KIND
+        # Which rows go left is found once; the walk comes to a split up to three times.
         if step & FIRST:
             visit(program, splits, split, work, m)
             if with_pairs:
                 work.feature_of[splits.slot[split]] = splits.feature[split]
         if kind == DOWN:
+            # Down: the left child is a split.
             flow_left(program, splits, split, n_points, work, with_pairs, m)
             for i in range(m):
                 work.path[level, i] = work.on_left[level, i]
         elif kind == ACROSS:
+            # Across: what goes right is what arrives less what went left. Where the left child is a
+            # leaf, nothing went there yet.
             if step & FIRST:
                 flow_left(program, splits, split, n_points, work, with_pairs, m)
             flow_right(splits, split, n_points, work, with_pairs, m)
         else:
+            # Up: both children are done.
             finish(program, splits, split, n_points, column, work, with_pairs, m)
 
 
@@ -55,11 +60,12 @@ def _hand_over(sums, first_cell, target, output, first_row, m):
 
 @kernel
 def _worker(thread, n_threads, barrier, program, splits, table, phi, pairs, size, block, queue):
-    program, splits, table = Program(*program), Splits(*splits), Table(*table)
+    # Passed as plain tuples, which are taken apart faster at the call.
+    program, splits, table = Program(*program), DepthFirstSplits(*splits), TableMemory(*table)
     n_levels, n_points, n_slots = size
     n_features, n = phi.shape[1], phi.shape[2]
     with_pairs = pairs.shape[1] > 0
-    work = Work(
+    work = WalkMemory(
         np.zeros((n_features, block)),
         np.zeros((n_levels, block)),
         np.zeros((n_levels, block)),
@@ -77,7 +83,10 @@ def _worker(thread, n_threads, barrier, program, splits, table, phi, pairs, size
         m = min(block, n - first)
         for i in range(m):
             for f in range(n_features):
+                # A block of rows, feature by feature.
                 work.x[f, i] = cell(table, first + i, f)
+        # Groups of trees are summed up on their own, and then added: GPUs do so too, with the same
+        # rounding.
         for group in range(program.group_output.size):
             output = program.group_output[group]
             work.sums[:] = 0.0
@@ -98,6 +107,8 @@ def add_contributions(
     n_flows = 1 + size.n_slots if pairs.size else 1
     cells = ((size.n_levels + 1) * n_flows + 2 * size.n_levels) * size.n_points
     threads = threads_for(n_rows * program.steps.size)
+    # As many rows as keep the working memory in the cache, at least a vector, and not fewer blocks
+    # than threads.
     block = max(1, min(BLOCK, max(8, WORK_CELLS // cells), -(-n_rows // threads)))
     table = table_of(X.astype(np.float64, copy=False))  # one type, one compilation
     run(

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..interventional import pattern_weights
-from ..program import Program, Size, Splits
+from ..program import DepthFirstSplits, Program, Size
 from .walk import send
 
 u64, i64 = np.uint64, np.int64
@@ -27,7 +27,7 @@ SUMS_BYTES = 2**26
 """Memory for sums of groups; rows that do not fit are explained afterwards."""
 
 
-class Rows(NamedTuple):
+class DescendingRows(NamedTuple):
     """Rows on their way down a tree.
 
     x : float64, shape (n_features, n)
@@ -80,9 +80,11 @@ def _pass_on(program, splits, split, rows, n):
     pattern, on_left = rows.pattern, rows.on_left
     send(program, splits, split, rows.x, on_left, 0, n)
     for i in range(n):
+        # A pattern has a bit for each feature of the path: whether the row passes all splits by it.
         arrived = pattern[side, i] if side >= 0 else ZERO
         left = ONE if on_left[0, i] > 0.5 else ZERO
         kept = arrived & ~(ONE << slot)
+        # At a first split by a feature all rows pass so far.
         passed = ONE if is_new else (arrived >> slot) & ONE
         pattern[2 * level, i] = kept | ((left & passed) << slot)
         pattern[2 * level + 1, i] = kept | (((left ^ ONE) & passed) << slot)
@@ -96,6 +98,7 @@ def _group(leaf, pattern, side, n):
     for i in range(n):
         mine = pattern[side, i]
         low, high = 0, n_different
+        # The patterns found are kept sorted: a binary search.
         while low < high:
             middle = (low + high) // 2
             if bits[middle] < mine:
@@ -105,6 +108,7 @@ def _group(leaf, pattern, side, n):
         if low < n_different and bits[low] == mine:
             count[low] += 1.0
             continue
+        # A new one: those above make room. Patterns are few, if background rows are many.
         for k in range(n_different, low, -1):
             bits[k], count[k] = bits[k - 1], count[k - 1]
         bits[low], count[low] = mine, 1.0
@@ -117,6 +121,7 @@ def _add_pattern(target, line, full, row, other, count, weights):
     """Add what a pattern of the background means for one of a row; together they cover all
     features."""
     of_row, of_other = row & ~other, other & ~row
+    # The weights depend on how many features only the row passes, and only the background.
     u, v = _ones(of_row), _ones(of_other)
     gain, loss = count * weights[u, v], count * weights[v, u]
     slot = 0
@@ -141,10 +146,12 @@ def _fill_table(leaf, n_slots, n_different, weights):
         other = leaf.bits[k]
         shared = other
         while True:  # over all subsets of the pattern
+            # Only rows that pass whatever this pattern does not can meet it at the leaf.
             row = (full & ~other) | shared
             _add_pattern(table, i64(row), full, row, other, leaf.count[k], weights)
             if shared == ZERO:
                 break
+            # Subtracting 1 within the bits of a mask steps through its subsets, downward.
             shared = (shared - ONE) & other
 
 
@@ -164,7 +171,9 @@ def _compare(leaf, n_slots, n_different, value, pattern, side, sums, weights, n)
         row = pattern[side, i]
         n_found = 0
         for k in range(n_different):
+            # Together they pass all splits: otherwise no mixture of both reaches the leaf.
             if row | leaf.bits[k] == full:
+                # Most rows meet no pattern at all, and clear nothing.
                 if n_found == 0:
                     for slot in range(n_slots):
                         leaf.found[0, slot] = 0.0
@@ -181,6 +190,7 @@ def _add_leaf(leaf, n_slots, value, side, rows, others, sums, weights):
     n_different = _group(leaf, others.pattern, side, n_others)
     n_subsets = 1 << n_slots
     if n_slots <= TABLE_BITS:
+        # How many entries of a table would be filled in, against comparisons without one.
         for k in range(n_different):
             n_subsets += 1 << _ones(leaf.bits[k])
     if n_slots <= TABLE_BITS and n_subsets < n * n_different // 4:
@@ -194,17 +204,18 @@ def _add_leaf(leaf, n_slots, value, side, rows, others, sums, weights):
 def _worker(
     thread, n_threads, barrier, program, splits, table, background, weights, sums, n_levels, queue
 ):
-    program, splits = Program(*program), Splits(*splits)
+    program, splits = Program(*program), DepthFirstSplits(*splits)
     n_features, n = sums.shape[1], sums.shape[2]
     n_slots = weights.shape[0] - 1
-    rows = _rows(Table(*table), n, n_features, n_levels)
-    others = _rows(Table(*background[0]), background[1], n_features, n_levels)
+    rows = _rows(TableMemory(*table), n, n_features, n_levels)
+    others = _rows(TableMemory(*background[0]), background[1], n_features, n_levels)
     lines = 1 << min(n_slots, TABLE_BITS)
     leaf = Leaf(
         np.zeros(background[1], np.uint64), np.zeros(background[1]), np.zeros((lines, n_slots)),
         np.zeros((1, n_slots)), np.zeros(n_slots, np.int64),
     )  # fmt: skip
     while True:
+        # A group of trees is one thread's, so that its sums have an order.
         group = atomic_add(queue, 0, 1)
         if group >= sums.shape[0]:
             break
@@ -217,6 +228,8 @@ def _worker(
                 slot, level = splits.slot[split], splits.level[split]
                 leaf.feature_of[slot] = splits.feature[split]
                 n_bits = max(splits.n_above[split], slot + 1)
+                # Leaves are dealt with as the walk passes them: patterns of deeper levels are
+                # overwritten.
                 for side, at in enumerate((splits.left[split], splits.right[split])):
                     if at >= 0:
                         value = program.value[at, column]
@@ -230,7 +243,7 @@ def _rows(table, n, n_features, n_levels):
     for i in range(n):
         for f in range(n_features):
             x[f, i] = cell(table, i, f)
-    return Rows(x, np.zeros((2 * n_levels, n), np.uint64), np.zeros((1, n)))
+    return DescendingRows(x, np.zeros((2 * n_levels, n), np.uint64), np.zeros((1, n)))
 
 
 def add_interventional(
@@ -248,5 +261,6 @@ def add_interventional(
             _worker, threads, tuple(program), tuple(program.splits), table_of(chunk), others,
             weights, sums, size.n_levels, np.zeros(CACHE_LINE, np.int64),
         )  # fmt: skip
+        # In the order of the groups, whichever thread was first.
         for group, output in enumerate(program.group_output.tolist()):
             phi[output, :, first : first + most_rows] += sums[group]

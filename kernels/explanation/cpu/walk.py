@@ -24,7 +24,7 @@ from ...scalars.explanation import (
 from ...scalars.routing import is_left_category, names_category, value_goes_left
 
 
-class Work(NamedTuple):
+class WalkMemory(NamedTuple):
     """Working memory of a block of rows, float64.
 
     x : shape (n_features, block)
@@ -97,6 +97,7 @@ def visit(program, splits, split, work, m):
     send(program, splits, split, work.x, on_left, level, m)
     if before >= 0:
         for i in range(m):
+            # A row is on the path of a feature only if it passes all splits by it.
             on_left[level, i] *= path[before, i]
         for i in range(m):
             step[level, i] = step_to_known(on_left[level, i], path[before, i], share)
@@ -113,16 +114,20 @@ def flow_left(program, splits, split, n_points, work, with_pairs, m):
     own, n_above = 1 + splits.slot[split], splits.n_above[split]
     begin = n_points * (n_points - 1) // 2
     for q in range(n_points):
+        # The probability that the feature is known at this point of the quadrature, of those that
+        # pass so far.
         known = known_share(program.points[begin + q], passed)
         for i in range(m):
             gone = left_share(share, step[level, i], known)
             flow[level + 1, 0, q, i] = flow[level, 0, q, i] * gone
         if not with_pairs:
             continue
+        # The derivatives by the features above are passed on like the flow itself.
         for k in range(1, 1 + n_above):
             for i in range(m):
                 gone = left_share(share, step[level, i], known)
                 flow[level + 1, k, q, i] = flow[level, k, q, i] * gone
+        # The first split by this feature: nothing depends on it before.
         if own > n_above:
             for i in range(m):
                 flow[level, own, q, i] = 0.0
@@ -144,6 +149,8 @@ def flow_right(splits, split, n_points, work, with_pairs, m):
     for k in range(n_flows):
         for q in range(n_points):
             for i in range(m):
+                # The right child takes the place of the left one, whose flow is not needed any
+                # more.
                 flow[level + 1, k, q, i] = flow[level, k, q, i] - flow[level + 1, k, q, i]
     if before >= 0:
         for i in range(m):
@@ -178,7 +185,7 @@ def add_slopes(program, splits, split, n_points, k, work, m):
 
 @inner
 def add_leaves(program, splits, split, n_points, column, work, m):
-    """Do the same as ``add_slopes`` and ``mix`` where both children are leaves."""
+    """Add slopes and mix as ``add_slopes`` and ``mix`` do, where both children are leaves."""
     flow, value, total, step = work.flow, work.value, work.total, work.step
     left = program.value[splits.left[split], column]
     right = program.value[splits.right[split], column]
@@ -191,6 +198,7 @@ def add_leaves(program, splits, split, n_points, column, work, m):
         d = known_slope(program.points[begin + q], passed)
         known = known_share(program.points[begin + q], passed)
         for i in range(m):
+            # One pass for both: values of leaves are constants, which need no lines of memory.
             total[i] += slope(flow[level, 0, q, i], d, left, right)
             if side >= 0:
                 value[side, q, i] = mixed(left, right, left_share(share, step[level, i], known))
@@ -221,6 +229,7 @@ def finish(program, splits, split, n_points, column, work, with_pairs, m):
     """Add the derivatives by a split whose children are done."""
     level, f, own = splits.level[split], splits.feature[split], splits.slot[split]
     left, right = splits.left[split], splits.right[split]
+    # Both children are leaves, as at the end of most paths.
     if left >= 0 and right >= 0 and not with_pairs:
         add_leaves(program, splits, split, n_points, column, work, m)
         add_total(work.sums, f, work.step, level, work.total, m)
@@ -233,11 +242,14 @@ def finish(program, splits, split, n_points, column, work, with_pairs, m):
     add_total(work.sums, f, work.step, level, work.total, m)
     if with_pairs:
         n_features = work.x.shape[0]
+        # Pairs with each feature above: the derivative of the flow by that feature in place of the
+        # flow.
         for slot in range(splits.n_above[split]):
             if slot != own:
                 add_slopes(program, splits, split, n_points, 1 + slot, work, m)
                 low, high = min(f, work.feature_of[slot]), max(f, work.feature_of[slot])
                 cell = n_features + low * n_features + high
                 add_total(work.sums, cell, work.step, level, work.total, m)
+    # The split above needs the expected value; the root's is not used.
     if splits.side[split] >= 0:
         mix(program, splits, split, n_points, work, m)

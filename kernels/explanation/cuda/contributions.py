@@ -142,11 +142,13 @@ def walk_trees(
     or 0, n_rows), ``work`` (n_lines, n_threads). Lines are those of flows, level by level; of
     values; of paths, of rows on the left and of steps; of the features of the path."""
     n_groups, n, t, pairs = sums.shape[0], sums.shape[2], cuda.grid(1), pair_sums.shape[1] > 0
+    # Where the lines of each kind begin.
     values = (n_levels + 1) * n_flows * most
     paths = values + 2 * n_levels * most
     features = paths + 3 * n_levels
     n_tiles = (n + BLOCK - 1) // BLOCK
     tile = cuda.blockIdx.x
+    # A tile of rows with a group of trees a block at a time.
     while tile < n_groups * n_tiles:
         group = tile // n_tiles
         i = (tile - group * n_tiles) * BLOCK + cuda.threadIdx.x
@@ -155,6 +157,7 @@ def walk_trees(
             output, n_points = group_output[group] - first_output[tree], n_points_of[tree]
             line, rule = n_flows * n_points, points[n_points * (n_points - 1) // 2 :]
             for q in rolled(range(n_points)):
+                # A tree: what arrives at its root, then step by step as on the CPU.
                 work[q, t] = weights[n_points * (n_points - 1) // 2 + q]
             for s in range(step_begin[tree], step_begin[tree + 1]):
                 kind, first, at = steps[s] & KIND, steps[s] & FIRST, steps[s] >> SPLIT_SHIFT
@@ -162,8 +165,12 @@ def walk_trees(
                 share, passed, here = share_of[at], passed_of[at], level * line
                 of_left, path = values + 2 * level * most, paths + level
                 on_left, own_step = path + n_levels, path + 2 * n_levels
+                # Where the row is on the path of the split's feature, by the closest split by it
+                # above.
                 before = work[paths + before_of[at], t] if before_of[at] >= 0 else 1.0
                 if first:
+                    # First visit: which way the row goes. Nothing else differs from row to row but
+                    # numbers.
                     goes_left = goes_left_at(threshold[at], missing_left[at] != 0,
                         category_begin[at], categories, n_categories[f],
                         f64(cells[i * row + f * column]))  # fmt: skip
@@ -171,14 +178,17 @@ def walk_trees(
                     work[features + own, t] = f
                 step = work[own_step, t]
                 if kind == DOWN or (kind == ACROSS and first):
+                    # Down, or across for the first time: the flow to the left child.
                     flow_left(work, t, here, line, n_points, share, passed, step, rule, own,
                         n_above, pairs)  # fmt: skip
                     work[path, t] = work[on_left, t]
                 if kind == ACROSS:
+                    # Across: the rest, to the right child.
                     work[path, t] = before - work[on_left, t]
                     n_used = 1 + (max(n_above, own) if pairs else 0)
                     flow_right(work, t, here, line, n_used * n_points)
                 elif kind == UP:
+                    # Up: the derivative by the split, and its expected value for the split above.
                     set_values(work, t, of_left, n_points, value, left[at], output)
                     set_values(work, t, of_left + most, n_points, value, right[at], output)
                     total = total_slope(work, t, here, of_left, most, n_points, passed, rule)
@@ -201,6 +211,7 @@ def add_groups(group_output, sums, first_row, target):
     while at < n_cells * n:
         cell = at // n
         i = at - cell * n
+        # In the order of the groups, by one thread for each result.
         for group in range(sums.shape[0]):
             target[group_output[group], cell, first_row + i] += sums[group, cell, i]
         at += cuda.gridsize(1)

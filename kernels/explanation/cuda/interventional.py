@@ -63,6 +63,7 @@ def find_patterns(
     while at < (leaf_begin.shape[0] - 1) * n:
         entry = at // n
         i = at - entry * n
+        # Leaves are numbered in the order in which the walk passes them, as ``compare_rows`` does.
         tree = trees[first_entry + entry]
         leaf = leaf_begin[entry]
         for s in range(split_begin[tree], split_begin[tree + 1]):
@@ -103,13 +104,16 @@ def add_leaf(patterns, leaf, row, n_slots, value, weights, found, t, sums, group
     n, n_lines = patterns.shape[1], weights.shape[0] - 1
     full = u64(u64(ONE << u64(n_slots)) - ONE)
     for line in range(n_slots):
+        # Lines of one number for each thread: neighbours write neighbours.
         found[line, t] = 0.0
     k = 0
     while k < n:
         other, count = patterns[leaf, k], 0.0
+        # Patterns are sorted: equal ones follow each other, and count once with their number.
         while k < n and patterns[leaf, k] == other:
             count += 1.0
             k += 1
+        # Together they pass all splits of the path.
         if u64(row | other) == full:
             of_row, of_other = u64(row & u64(~other)), u64(other & u64(~row))
             add_pattern(found, t, of_row, of_other, count, weights)
@@ -132,6 +136,7 @@ def compare_rows(
         group = tile // n_tiles
         i = (tile - group * n_tiles) * BLOCK + cuda.threadIdx.x
         begin, end = group_begin[first_group + group], group_begin[first_group + group + 1]
+        # All threads walk through the same trees: those of a warp part only inside of a leaf.
         for entry in range(begin, end if i < n else begin):
             tree, leaf = trees[entry], leaf_begin[entry - first_entry]
             output = group_output[first_group + group] - first_output[tree]
@@ -166,6 +171,7 @@ def add_interventional(
     room = MEMORY // (8 * background.shape[0])
     first, n_groups = 0, group_begin.size - 1
     while first < n_groups:
+        # As many groups at a time as the patterns of their leaves have room, one at least.
         fit = int(np.searchsorted(begins, begins[first] + room, side="right")) - 1
         groups = range(first, min(max(fit, first + 1), n_groups))
         entries = slice(int(group_begin[groups.start]), int(group_begin[groups.stop]) + 1)
@@ -189,6 +195,7 @@ def _patterns(
         find_patterns, blocks, BLOCK, *_splits(program), *cells_of(background),
         np.int64(first_entry), leaf_begin, passed, patterns,
     )  # fmt: skip
+    # Sorted, so that equal patterns are neighbours.
     patterns.sort(axis=1)
     return patterns
 

@@ -16,6 +16,8 @@ def _add_steps(thread, n_threads, barrier, leaf, offset, begin, place, increase,
     for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for t in range(n_trees):
             node = offset[t] + leaf[i, t]
+            # The increases of all trees first, time by time; the sum over the times then serves all
+            # trees at once.
             for k in range(begin[node], begin[node + 1]):
                 if place[k] < n_times:
                     out[i, place[k]] += increase[k]

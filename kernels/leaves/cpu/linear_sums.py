@@ -8,7 +8,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import Scales
 from ...scalars.primitives import mul
@@ -30,6 +30,7 @@ def _place(table, row, first, last, feature, center, scale, z):
         if not abs(own) < math.inf:
             return False
         z[entry - first] = own
+    # The intercept is the coefficient of a last feature, which is 1 in every row.
     z[last - first] = 1.0
     return True
 
@@ -39,7 +40,7 @@ def _sum_worker(
     thread, n_threads, barrier, leaf, g, h, cells, features, scales, begin_of_sums, scratch, sums
 ):
     """``scratch`` has a line of ``z`` for each thread."""
-    table = Table(*cells)
+    table = TableMemory(*cells)
     begin, feature, center, scale = features
     n, mine, z = leaf.size, sums[thread], scratch[thread]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
@@ -51,16 +52,22 @@ def _sum_worker(
             continue
         if not _place(table, row, first, last, feature, center, scale, z):
             continue
+        # Products are rounded to whole numbers, in fixed point: their sums do not depend on the
+        # order.
         own_g, own_h = g[row] * scales[0], h[row] * scales[1]
         at = begin_of_sums[node]
+        # The lower triangle of the symmetric matrix, line by line, each followed by its entry of
+        # the right-hand side.
         for i in range(last - first + 1):
             weighted = mul(own_h, z[i])
             for j in range(i + 1):
                 mine[at + j] += to_integer(mul(weighted, z[j]))
             mine[at + i + 1] += to_integer(mul(own_g, z[i]))
             at += i + 2
+        # Behind the sums: how many rows were complete.
         mine[at] += 1
     wait(barrier, n_threads)
+    # Behind the barrier all sums are there.
     if thread == 0:
         for other in range(1, n_threads):
             for entry in range(sums.shape[1]):

@@ -44,6 +44,7 @@ def add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
     n = leaf.size
     last = n * (thread + 1) // n_threads
     for begin in range(n * thread // n_threads, last, BLOCK):
+        # By blocks: whole numbers in one loop, which vectorises, then additions, which cannot.
         end = min(begin + BLOCK, last)
         fixed_g, fixed_h = fixed[0, : end - begin], fixed[1, : end - begin]
         _to_fixed_point(g[begin:end], scale_g, fixed_g)
@@ -55,6 +56,7 @@ def add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
 def add_threads(sums):
     """Add the sums of all threads to those of the first."""
     for thread in range(1, sums.shape[0]):
+        # In integers: the sums are the same for any number of threads.
         for node in range(sums.shape[1]):
             sums[0, node, 0] += sums[thread, node, 0]
             sums[0, node, 1] += sums[thread, node, 1]
@@ -77,9 +79,11 @@ def _step_worker(
     fixed = np.empty((2, BLOCK), np.int64)
     n_trees = leaf.shape[0]
     for t in range(n_trees):
+        # Sums of the thread's rows, for all trees.
         own = sums[thread, offset[t] : offset[t + 1]]
         of_tree = scales[t, 0], scales[t, 1], fixed, own
         add_share(thread, n_threads, leaf[t], g[t], h[t], *of_tree)
+    # Behind the barrier all sums are there; the trees are shared out for the steps.
     wait(barrier, n_threads)
     for t in range(thread, n_trees, n_threads):
         begin, end = offset[t], offset[t + 1]

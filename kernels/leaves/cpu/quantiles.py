@@ -42,8 +42,8 @@ def _median(a, b, c):
 
 @inner
 def _select(values, weight, begin, end, least):
-    """The least of ``values[begin:end]``, which are reordered, up to which the weights sum to
-    ``least``, and that sum.
+    """Return the least of ``values[begin:end]``, which are reordered, up to which the weights sum
+    to ``least``, and that sum.
 
     Each round parts the values in three: below the pivot, equal to it, above it::
 
@@ -54,6 +54,7 @@ def _select(values, weight, begin, end, least):
     counter = u64(0)
     while True:
         size = u64(end - begin)
+        # The median of three at random places: neither sorted rows nor equal ones make it slow.
         pivot = _median(
             values[begin + i64(draw(PIVOTS, counter) % size)],
             values[begin + i64(draw(PIVOTS, counter + u64(1)) % size)],
@@ -77,10 +78,12 @@ def _select(values, weight, begin, end, least):
                 equal += w
                 i += 1
         if before + below >= least:
+            # It is below the pivot.
             end = low
         elif before + below + equal >= least:
             return pivot, before + below + equal
         else:
+            # It is above the pivot: what is left out below keeps counting.
             before += below + equal
             begin = high
 
@@ -92,6 +95,7 @@ def _quantile(values, weight, begin, end, quantile):
         total = i64(0)
         for i in range(begin, end):
             total += weight[i]
+    # Two shares that differ where the quantile falls between two values, whose mean it then is.
     lower = i64(lower_share(quantile, f64(total)))
     upper = i64(upper_share(quantile, f64(total)))
     x, reached = _select(values, weight, begin, end, lower)
@@ -112,11 +116,13 @@ def _leaf_quantiles_worker(
     n, n_nodes = leaf.size, out.size
     first, last = n * thread // n_threads, n * (thread + 1) // n_threads
     mine = place[thread]
+    # Count: each thread its rows by leaf.
     for i in range(first, last):
         if leaf[i] >= 0:
             mine[leaf[i]] += 1
     wait(barrier, n_threads)
     if thread == 0:
+        # Place: leaf by leaf, and in a leaf thread by thread, so that rows keep their order.
         total = i64(0)
         for node in range(n_nodes):
             for t in range(n_threads):
@@ -124,6 +130,7 @@ def _leaf_quantiles_worker(
                 place[t, node] = total
                 total += count
     wait(barrier, n_threads)
+    # Move: each thread has places of its own. The barrier: thread 0 has found all of them.
     for i in range(first, last):
         node = leaf[i]
         if node >= 0:
@@ -175,6 +182,7 @@ def _find_leaves(targets, leaf, row, whole):
         last = targets.begin[t] + targets.segment[node, 1]
         whole[0, t] = first
         whole[1, t] = last
+        # The entries of a leaf ascend: the range of ranks follows from its ends.
         low = min(low, targets.entries[first] >> S32)
         high = max(high, targets.entries[last - 1] >> S32)
     return low, high
@@ -182,7 +190,8 @@ def _find_leaves(targets, leaf, row, whole):
 
 @inner
 def _first_beyond(entries, low, high, rank):
-    """The first of the entries ``low ... high - 1`` with a higher rank; high if there is none."""
+    """Return the first of the entries ``low ... high - 1`` with a higher rank; high if there is
+    none."""
     while low < high:
         middle = (low + high) >> 1
         if entries[middle] >> S32 <= rank:
@@ -194,12 +203,14 @@ def _first_beyond(entries, low, high, rank):
 
 @inner
 def _search(entries, whole, searched, low, high, least):
-    """The least rank with enough shares; ``searched`` (tree, begin, end, place) is room."""
+    """Return the least rank with enough shares; ``searched`` (tree, begin, end, place) is room."""
     n = whole.shape[1]
     for t in range(n):
         searched[0, t], searched[1, t], searched[2, t] = t, whole[0, t], whole[1, t]
     settled = i64(0)
     while low < high:
+        # The shares of all entries up to the middle; trees that have left the search count with the
+        # share that is settled.
         middle = (low + high) >> 1
         total = settled
         for k in range(n):
@@ -223,12 +234,15 @@ def _narrow(entries, whole, searched, n, enough, settled):
     kept = 0
     for k in range(n):
         tree, place = searched[0, k], searched[3, k]
+        # The wanted rank is up to the middle, or beyond it: the other part of each stretch is left
+        # out.
         begin = searched[1, k] if enough else place
         end = place if enough else searched[2, k]
         if begin < end:
             searched[0, kept], searched[1, kept], searched[2, kept] = tree, begin, end
             kept += 1
         elif begin > whole[0, tree]:
+            # Nothing left to search: whatever the rank will be, the tree counts with this share.
             settled += entries[begin - 1] & SHARE_MASK
     return kept, settled
 

@@ -59,6 +59,7 @@ def add_products(
         last = begin[u32(node + u32(1))] if node < n_nodes else i64(0)
         at = u64(i) * u64(row)
         if first < last and is_complete(values, at, feature, center, scale, column, first, last):
+            # Rows that are not complete take no part, as on the CPU.
             own_g, own_h = mul(f64(g[i]), scale_g), mul(f64(h[i]), scale_h)
             entry = begin_of_sums[node]
             for j in range(first, last + i64(1)):
@@ -68,6 +69,7 @@ def add_products(
                 weighted = mul(own_h, z)
                 for k in range(first, j):
                     other = placed(values, at, feature, center, scale, column, k)
+                    # Whole numbers: the order of the atomic additions does not matter.
                     cuda.atomic.add(sums, entry, i64(nearest_even(mul(weighted, other))))
                     entry += i64(1)
                 cuda.atomic.add(sums, entry, i64(nearest_even(mul(weighted, z))))

@@ -66,10 +66,12 @@ def joined(sums, line, plane, n_copies, first):
     """Return the sum of a line of copies, beginning with the thread's own."""
     low = middle = high = i64(0)
     for k in range(n_copies):
+        # Each thread begins with another copy: neighbours then read different banks.
         entry = line * n_copies + ((first + k) & (n_copies - 1))
         low += i64(sums[entry])
         middle += i64(sums[entry + plane])
         high += i64(sums[entry + 2 * plane])
+    # In 64 bits, where limbs carry into the next one.
     return (((high << LIMB) + middle) << LIMB) + low
 
 
@@ -104,9 +106,12 @@ def sum_in_shared(
     first = i64(cuda.blockIdx.x) * n_rows
     while first < n:
         for k in range(t, 2 * N_LIMBS * plane, BLOCK):
+            # Clear the block's sums.
             sums[k] = 0
         cuda.syncthreads()
+        # Add the rows. Behind the barrier all sums are zero.
         for i in range(first + t, min(first + n_rows, n), BLOCK):
+            # Rows without a leaf have a mark that is, unsigned, above all nodes.
             node = u32(own_leaf[i])
             if node < u32(n_nodes):
                 entry = i64(node) * n_copies + copy
@@ -115,14 +120,17 @@ def sum_in_shared(
                 add_limbs(sums, entry, plane, i64(nearest(mul(f64(own_h[i]), scale_h))))
         cuda.syncthreads()
         for k in range(t, 2 * n_nodes, BLOCK):
+            # Empty the sums into those of all blocks. Behind the barrier all rows are added.
             line = k >> 1 if k & 1 == 0 else (k >> 1) + N_LIMBS * n_nodes
             total = joined(sums, line, plane, n_copies, copy)
             if total != 0:
                 cuda.atomic.add(own, (k >> 1, k & 1), total)
-        cuda.syncthreads()
+        cuda.syncthreads()  # the sums are read before they are cleared for the next rows
         first += cuda.gridDim.x * n_rows
     if values.shape[1] > 0 and arrives_last(own, (n_nodes, 0), is_last, t):
         for k in range(t, n_nodes, BLOCK):
+            # Read by atomic operations, which see what other blocks have added; a plain load may be
+            # stale.
             sum_g = cuda.atomic.add(own, (k, 0), i64(0))
             sum_h = cuda.atomic.add(own, (k, 1), i64(0))
             step = step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest)
@@ -174,11 +182,13 @@ def launch_sums(
     write the Newton steps to ``values``, where that is not empty."""
     (n_trees, n), n_nodes = leaf.shape, out.shape[1] - 1
     if n_nodes <= SHARED_NODES:
+        # Few nodes: sums in shared memory, and the steps by the block that is last.
         rows = rows_of_block(n, n_trees)
         blocks = blocks_for(-(-n // rows)), n_trees
         args = (leaf, g, h, scales, *how, rows, copies_of(n_nodes), out, values)
         launch(sum_in_shared, blocks, BLOCK, *args)
         return
+    # Many nodes: sums in global memory, and the steps by a launch of their own, a node a thread.
     blocks = blocks_for_rows(n, BLOCK), n_trees
     launch(sum_in_global, blocks, BLOCK, leaf, g, h, scales, out)
     if values.shape[1] > 0:
@@ -211,6 +221,7 @@ class Steps:
         on_gpu = on_device(scales)
 
         def start() -> None:
+            # Launched behind the growth of the trees, before the host knows their nodes.
             sums = zeros((n_trees, n + 1, 2), np.int64)
             launch_sums(trees.early_leaf, g, h, on_gpu, how, sums, self.values)
             self._sums = Fetched(sums)

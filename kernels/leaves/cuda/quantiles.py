@@ -38,8 +38,8 @@ LOW_8 = u64(DIGITS - 1)
 
 @device_function
 def ascending(bits):
-    """The bits of a float64 as a number that ascends with it: negative ones all flipped, of the
-    others the sign."""
+    """Return the bits of a float64 as a number that ascends with it: negative ones all flipped, of
+    the others the sign."""
     return bits ^ (ALL if bits >= SIGN else SIGN)
 
 
@@ -77,6 +77,8 @@ def count_digits(leaf, bits, weight, found, place, counts):
         if node < u32(found.shape[0]):
             key = ascending(bits[i]) >> place
             for side in range(2):
+                # Only rows that agree with the bits found so far; a shift by 8 after the one by
+                # ``place``, as one by 64 would be undefined.
                 if key >> S8 == (found[node, side] >> place) >> S8:
                     own = weight[i] if weight.shape[0] > 0 else i64(1)
                     cuda.atomic.add(counts, (node, side, i64(key & LOW_8)), own)
@@ -92,6 +94,8 @@ def pick_digits(counts, total, least, place, found):
         node, side = i >> u32(1), i & u32(1)
         before = i64(0)
         digit = i64(-1)
+        # All digits, though the wanted one may come early: each count is cleared for the next
+        # place.
         for d in range(DIGITS):
             count = counts[node, side, d]
             counts[node, side, d] = 0
@@ -100,6 +104,7 @@ def pick_digits(counts, total, least, place, found):
                     digit = i64(d)
                 else:
                     before += count
+        # What is left to reach among the rows with this digit.
         if total[node] > 0:
             least[node, side] -= before
             found[node, side] |= u64(digit) << place
@@ -120,8 +125,8 @@ def quantiles_of_sums(
     n_nodes: int,
     join: Callable[[Array], None],
 ) -> np.ndarray:
-    """Do the same where other rows take part: ``join`` adds the sums of their weights to an array
-    of those of these rows."""
+    """Find the quantiles where other rows take part: ``join`` adds the sums of their weights to an
+    array of those of these rows."""
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)
     least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)
@@ -130,10 +135,12 @@ def quantiles_of_sums(
     launch(sum_weights, over_rows, BLOCK, leaf, weight, total)
     join(total)
     launch(find_shares, over_nodes, BLOCK, total, float(quantile), least)
+    # From the highest byte down: eight rounds, each of which narrows the value by a byte.
     for place in range(56, -1, -8):
         launch(count_digits, over_rows, BLOCK, leaf, bits, weight, found, u64(place), counts)
         join(counts)
         launch(pick_digits, over_nodes, BLOCK, counts, total, least, u64(place), found)
+    # Keys back into floats; nodes without rows get 0.
     keys, used = download(found), download(total) > 0
     back = np.where(keys >= SIGN, keys ^ SIGN, ~keys).view(np.float64)
     return np.where(used, 0.5 * back[:, 0] + 0.5 * back[:, 1], 0.0) + 0.0
@@ -173,6 +180,8 @@ def find_ranks(offset, begin, segment, entries, leaf, least, n_ranks, rank):
             total = i64(0)
             for t in range(n_trees):
                 tree = u32(t)
+                # The CPU narrows the stretch of each tree from step to step: here every thread
+                # would need memory for that.
                 node = u32(offset[tree] + leaf[row, tree])
                 first = begin[tree] + segment[node, u32(0)]
                 last = begin[tree] + segment[node, u32(1)]

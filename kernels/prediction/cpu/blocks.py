@@ -20,11 +20,11 @@ import numpy as np
 
 from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, inner, kernel
-from ...runtime.cpu.table import Table
+from ...runtime.cpu.table import TableMemory
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..traverse import Trees
 from .choices import BLOCK, choose, choose_leaves, choose_left_leaf, choose_right_leaf
-from .cuts import MOST_CUTS, N_SLOTS, Cuts, code_values, cuts_of
+from .cuts import MOST_CUTS, N_SLOTS, FeatureCuts, code_values, cuts_of
 
 u8, u64, i16, i64 = np.uint8, np.uint64, np.int16, np.int64
 
@@ -58,7 +58,7 @@ class Packed(NamedTuple):
         The order in which trees are added: one output after the other.
     columns : int32, shape (n_columns,)
         The features that occur.
-    cuts : Cuts
+    cuts : FeatureCuts
         The thresholds of these.
     """
 
@@ -69,7 +69,7 @@ class Packed(NamedTuple):
     output: np.ndarray
     order: np.ndarray
     columns: np.ndarray
-    cuts: Cuts
+    cuts: FeatureCuts
 
 
 @inlined
@@ -84,8 +84,11 @@ def _evaluate_tree(packed, tree, codes, reached, result):
         column = i64(word >> COLUMN_SHIFT) * BLOCK
         shift, limit = u8(word >> SHIFT_SHIFT), u8(word >> LIMIT_SHIFT)
         left, right = i64(i16(word >> LEFT_SHIFT)), i64(i16(word))
+        # The root is the last node, and writes the result; others write where their parent reads.
         target = i64(k) * BLOCK if k < n - u64(1) else result
         if left < 0:
+            # Which children are leaves decides how a node is evaluated; ``_number_entries`` keeps
+            # nodes of a kind together.
             left = -1 - left
             if right < 0:
                 choose_leaves(codes, column, shift, limit, reached, left, -1 - right, target)
@@ -119,6 +122,8 @@ def _add_values_of_four(raw, output, begin, n, values, leaf_begin, trees, reache
     for j in range(values.shape[0]):
         for i in range(u64(n)):
             at = line + i
+            # One load and one store of the sum for four trees; they are added one after the other,
+            # as single trees are, so that the rounding is the same.
             total = raw[output + j, first_row + i]
             total += values[j, a + u64(reached[at])]
             total += values[j, b + u64(reached[at + u64(BLOCK)])]
@@ -131,6 +136,7 @@ def _add_values_of_four(raw, output, begin, n, values, leaf_begin, trees, reache
 def _add_trees(packed, begin, n, codes, reached, raw):
     """Add all trees to the rows of a block, four at a time where four have the same output."""
     n_trees, output, leaf_begin = packed.output.size, packed.output, packed.leaf_begin
+    # Behind the places of nodes, there is room for the results of a group of trees.
     results = MOST_LEAVES * BLOCK
     at = 0
     while at < n_trees:
@@ -156,6 +162,7 @@ def _add_trees(packed, begin, n, codes, reached, raw):
 def _code_block(packed, table, begin, m, values, cells, codes):
     """Write the codes of the rows of a block, column by column."""
     row, n_columns = u64(table.row), packed.columns.size
+    # A few rows at a time: their lines of the table stay in the cache while the columns are read.
     for first in range(0, m, ROWS_AT_ONCE):
         start = u64(table.start + (begin + first) * table.row)
         last = u64(min(first + ROWS_AT_ONCE, m))
@@ -170,13 +177,15 @@ def _code_block(packed, table, begin, m, values, cells, codes):
 
 @kernel
 def _block_worker(thread, n_threads, barrier, packed, table, raw, queue):
-    table = Table(*table)
+    table = TableMemory(*table)
     n_columns, n = packed.columns.size, raw.shape[1]
     values = np.zeros((n_columns, BLOCK), table.values.dtype)
     codes = np.zeros(n_columns * BLOCK, np.uint8)
     cells = np.empty(BLOCK, np.uint32)
     reached = np.zeros((MOST_LEAVES + GROUP) * BLOCK, np.uint8)
     while True:
+        # Blocks are taken one by one, so that a thread that is interrupted holds up none of the
+        # others.
         begin = atomic_add(queue, 0, BLOCK)
         if begin >= n:
             break
@@ -185,7 +194,7 @@ def _block_worker(thread, n_threads, barrier, packed, table, raw, queue):
         _add_trees(packed, begin, m, codes, reached, raw)
 
 
-def evaluate(packed: Packed, table: Table, raw: Array) -> None:
+def evaluate(packed: Packed, table: TableMemory, raw: Array) -> None:
     """Add the values of the leaves that each row reaches."""
     threads = threads_for(raw.shape[1] * packed.output.size)
     run(_block_worker, threads, packed, table, raw, np.zeros(CACHE_LINE, np.int64))
@@ -207,21 +216,11 @@ def _pack(trees: Trees, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
     columns, feature = np.unique(trees.feature[inner_node], return_inverse=True)
     if columns.size > MOST_COLUMNS:
         return None
-    threshold = trees.threshold[inner_node]
-    values = np.full((columns.size, N_SLOTS), np.inf, dtype)
-    n_cuts = np.zeros(columns.size, np.int64)
-    limit = np.full(feature.size, NO_LIMIT, np.int64)
-    by_feature = np.argsort(feature, kind="stable")
-    bounds = np.searchsorted(feature[by_feature], np.arange(columns.size + 1))
-    for c in range(columns.size):
-        mine = by_feature[bounds[c] : bounds[c + 1]]
-        mine = mine[threshold[mine] < np.inf]
-        distinct = np.unique(threshold[mine])
-        if distinct.size > MOST_CUTS:
-            return None
-        values[c, : distinct.size] = _round_down(distinct, dtype)
-        n_cuts[c] = distinct.size
-        limit[mine] = np.searchsorted(distinct, threshold[mine])
+    found = _number_thresholds(feature, trees.threshold[inner_node], columns.size, dtype)
+    if found is None:
+        return None
+    limit, cuts = found
+    # Adding 1 turns the code of missing values, 255, into 0, which goes left; limits move with it.
     shift = trees.missing_left[inner_node]
     begin = np.concatenate([[0], np.cumsum(n_inner)])
     entry = np.empty(trees.feature.size, np.int32)
@@ -240,8 +239,32 @@ def _pack(trees: Trees, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
         output=trees.output.copy(),  # a layout that refers to its source would never be freed
         order=np.argsort(trees.output, kind="stable") if width == 1 else np.arange(n_inner.size),
         columns=columns,
-        cuts=cuts_of(values, n_cuts),
+        cuts=cuts,
     )
+
+
+def _number_thresholds(
+    feature: np.ndarray, threshold: np.ndarray, n_columns: int, dtype: np.dtype
+) -> tuple[np.ndarray, FeatureCuts] | None:
+    """Return the code of each node's threshold and the cuts of the columns, None if a column has
+    too many."""
+    values = np.full((n_columns, N_SLOTS), np.inf, dtype)
+    n_cuts = np.zeros(n_columns, np.int64)
+    limit = np.full(feature.size, NO_LIMIT, np.int64)
+    by_feature = np.argsort(feature, kind="stable")
+    bounds = np.searchsorted(feature[by_feature], np.arange(n_columns + 1))
+    for c in range(n_columns):
+        mine = by_feature[bounds[c] : bounds[c + 1]]
+        # An infinite threshold is not a cut: ``NO_LIMIT`` sends every value left.
+        mine = mine[threshold[mine] < np.inf]
+        distinct = np.unique(threshold[mine])
+        if distinct.size > MOST_CUTS:
+            return None
+        # In the table's type: values are compared with the cuts as they are, without conversion.
+        values[c, : distinct.size] = _round_down(distinct, dtype)
+        n_cuts[c] = distinct.size
+        limit[mine] = np.searchsorted(distinct, threshold[mine])
+    return limit, cuts_of(values, n_cuts)
 
 
 @kernel
@@ -256,6 +279,8 @@ def _number_entries(offset, begin, feature, left, right, entry, order):
     for tree in range(offset.size - 1):
         first = offset[tree]
         n = offset[tree + 1] - first
+        # First pass: number the leaves, and count the children of each inner node that are inner
+        # nodes.
         parent = np.full(n, -1, np.int64)
         unknown = np.zeros(n, np.int64)
         kind = np.zeros(n, np.int64)
@@ -280,6 +305,8 @@ def _number_entries(offset, begin, feature, left, right, entry, order):
             if unknown[node] == 0:
                 ready[0, n_ready[0]] = node
                 n_ready[0] += 1
+        # Second pass: take nodes whose children are done, of the kind at hand as long as there are
+        # any.
         current = 0
         for place in range(begin[tree + 1] - begin[tree]):
             while n_ready[current] == 0:
@@ -298,6 +325,7 @@ def _number_entries(offset, begin, feature, left, right, entry, order):
 
 def _round_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Round so that for x of the type ``x <= rounded`` is the same as ``x <= threshold``."""
+    # The cast rounds to nearest; where that is above the threshold, the number below is right.
     with np.errstate(over="ignore", under="ignore"):
         rounded = thresholds.astype(dtype)
         above = rounded.astype(np.float64) > thresholds

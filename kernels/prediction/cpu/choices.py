@@ -26,19 +26,20 @@ def choose(typingctx, codes, column, shift, limit, reached, left, right, target)
 
 @Intrinsic
 def choose_left_leaf(typingctx, codes, column, shift, limit, reached, left, right, target):
-    """Do the same where leaf number ``left`` is in the place of ``reached[left + i]``."""
+    """Choose as ``choose`` does, with leaf number ``left`` in the place of ``reached[left +
+    i]``."""
     return _choice(codes, reached, True, False)
 
 
 @Intrinsic
 def choose_right_leaf(typingctx, codes, column, shift, limit, reached, left, right, target):
-    """Do the same where leaf number ``right`` is in the place of ``reached[right + i]``."""
+    """Choose as ``choose`` does, with leaf number ``right`` in place of ``reached[right + i]``."""
     return _choice(codes, reached, False, True)
 
 
 @Intrinsic
 def choose_leaves(typingctx, codes, column, shift, limit, reached, left, right, target):
-    """Do the same for the leaves of numbers ``left`` and ``right``."""
+    """Choose between the leaves of numbers ``left`` and ``right``."""
     return _choice(codes, reached, True, True)
 
 
@@ -72,6 +73,8 @@ def _choice(codes: Any, reached: Any, left_is_leaf: bool, right_is_leaf: bool) -
                 return lambda first: leaf
             return lambda first: builder.load(line(args[argument], first), align=1)
 
+        # This loop runs while code is generated: LLVM sees the vectors of a block one after the
+        # other.
         code, line = lines_of(0), lines_of(4)
         shift, limit = everywhere(args[2]), everywhere(args[3])
         left, right = child(5, left_is_leaf), child(6, right_is_leaf)

@@ -38,7 +38,7 @@ GOOD_STEPS, MOST_STEPS = 2, 3
 WITHOUT_CELLS = 0
 
 
-class Cuts(NamedTuple):
+class FeatureCuts(NamedTuple):
     """The cuts of each feature, of a table's type, and the cells that they lie in.
 
     values : shape (n_features, N_SLOTS)
@@ -68,6 +68,8 @@ def _find_cells(x, low, scale, zero, last, cells):
     """Write the cell of each value; NaN gets the first one."""
     for i in range(x.size):
         place = (x[i] - low) * scale
+        # Comparisons with NaN fail, so that a missing value gets the first cell like the lowest
+        # ones.
         place = place if place > zero else zero
         cells[i] = u32(i32(place if place < last else last))
 
@@ -79,6 +81,7 @@ def _count_cuts(x, cuts, first, steps, cells, codes):
     for i in range(u64(codes.size)):
         value = x[i]
         p = u32(first[cells[i]])
+        # A binary search without branches: each step adds its width where the cut there is below.
         if steps > 2:
             p += u32(4) if cuts[p + u32(3)] < value else u32(0)
         if steps > 1:
@@ -101,13 +104,13 @@ def code_values(x, cuts, f, cells, codes):
     mark_missing(x, codes.size, codes)
 
 
-def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> Cuts:
+def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> FeatureCuts:
     """Return cuts with their cells.
 
     Parameters
     ----------
     values : float32 or float64, shape (n_features, N_SLOTS)
-        See ``Cuts``.
+        See ``FeatureCuts``.
     n_cuts : int64, shape (n_features,)
     """
     n_features = n_cuts.size
@@ -115,7 +118,7 @@ def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> Cuts:
     low, scale, last = np.empty((3, n_features), values.dtype)
     numbers = NUMBERS_OF_CELLS.astype(values.dtype)
     _choose_cells(values, n_cuts, numbers, low, scale, last, steps, begin)
-    cuts = Cuts(values, low, scale, last, steps, begin, np.zeros(begin[-1], np.uint8))
+    cuts = FeatureCuts(values, low, scale, last, steps, begin, np.zeros(begin[-1], np.uint8))
     _fill_cells(cuts, n_cuts)
     return cuts
 
@@ -134,12 +137,16 @@ def _choose_cells(values, n_cuts, numbers, low, scale, last, steps, begin):
             per_unit = number / span if k > 0 else span * 0  # a single cell
             if n == 0 or not np.isfinite(span) or not np.isfinite(per_unit):
                 break
+            # Try the cells on the cuts themselves, by the arithmetic that values will see.
             _find_cells(values[f, :n], low[f], per_unit, span * 0, number, cells)
+            # Cuts ascend, so that those of a cell are neighbours: the longest run is the fullest
+            # cell.
             fullest = run = 0
             for i in range(n):
                 run = run + 1 if i > 0 and cells[i] == cells[i - 1] else 1
                 fullest = max(fullest, run)
             for needed in range(1, MOST_STEPS + 1):
+                # With n steps a cell may hold 2**n - 1 cuts.
                 if fullest < 1 << needed and (steps[f] == WITHOUT_CELLS or needed < steps[f]):
                     scale[f], last[f], steps[f] = per_unit, number, needed
             if WITHOUT_CELLS < steps[f] <= GOOD_STEPS:

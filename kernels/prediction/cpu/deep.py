@@ -28,7 +28,7 @@ import numpy as np
 
 from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
-from ...runtime.cpu.table import Table, cell
+from ...runtime.cpu.table import TableMemory, cell
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.keys import number_key
 from ...scalars.routing import is_left_category, names_category
@@ -46,7 +46,7 @@ HASH_FACTOR = u64(0x9E3779B97F4A7C15)
 FLAG_BITS, ONE = u64(2), u64(1)
 
 
-class Nodes(NamedTuple):
+class WalkNodes(NamedTuple):
     """A forest laid out for walks: two words a node, 8 bytes where they have 32 bits.
 
     words : uint32 or uint64, shape (2 * n_nodes,)
@@ -79,7 +79,7 @@ class Nodes(NamedTuple):
     values: np.ndarray
 
 
-def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
+def nodes_of(trees: Trees, dtype: np.dtype) -> WalkNodes:
     """Return the layout for rows of a type, kept as long as the forest: 8 bytes a node for float32
     (16 where a tree or the table is too large for that), 16 for float64.
 
@@ -91,7 +91,7 @@ def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
     )
     values = (trees.value if lines is None else lines).view()
     values.flags.writeable = False  # of either origin, or they would be of two types
-    return Nodes(
+    return WalkNodes(
         words,
         *constants,
         features,
@@ -107,8 +107,11 @@ def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
 def _lay_out(trees: Trees, dtype: np.dtype) -> tuple[Any, ...]:
     """Build the layout; it refers to none of the forest's arrays, or they would never be freed."""
     column, features, n_numeric = _columns(trees)
+    # So many bits hold columns 0, that of leaves, to ``size``. The flag just above them then
+    # selects the second set of keys, that of nodes whose missing values go left.
     shift = features.size.bit_length() + int(FLAG_BITS)
     largest = int(np.diff(trees.offset).max(initial=1))
+    # Keys of float64 have 64 bits, whatever the size of the forest.
     narrow = dtype == np.float32 and shift + largest.bit_length() <= NARROW_BITS
     words = np.empty(2 * trees.feature.size, u32 if narrow else u64)
     numbers = words.view(f"f{words.itemsize}")
@@ -161,6 +164,8 @@ def _pack_worker(
         for node in range(trees.offset[tree + 1] - root):
             at = root + node
             if trees.feature[at] < 0:
+                # A leaf leads to itself: in column 0 every key is 0, and that is above no first
+                # word.
                 words[2 * at], words[2 * at + 1] = at, u64(node) << shift
                 continue
             by_categories = trees.category_begin[at] >= 0
@@ -172,6 +177,8 @@ def _pack_worker(
                 words[2 * at] = trees.category_begin[at]
                 continue
             numbers[2 * at] = trees.threshold[at]
+            # The threshold of a narrow node is rounded to float32; where that is above it, the key
+            # of the number below is right.
             rounded_up = numbers[2 * at] > trees.threshold[at]
             key = number_key(words[2 * at], most, infinity)
             words[2 * at] = key - u64(rounded_up)  # the number below
@@ -188,6 +195,8 @@ def _share_values(feature, value, words, lines, slots):
         line = _line_of(value, at, lines, slots, n)
         if line == lines.shape[0]:
             for before in range(at):
+                # Too many different values: the leaves that share a line by now get their own
+                # again.
                 if feature[before] < 0:
                     words[2 * before] = before
             return -1
@@ -206,6 +215,7 @@ def _line_of(value, at, lines, slots, n):
     for j in range(value.shape[1]):
         hashed = (hashed ^ u64(value[at, j])) * HASH_FACTOR
     slot = hashed >> u64(HASH_SHIFT)
+    # Open addressing: the next slot where this one holds other values.
     while slots[slot] >= 0:
         line = slots[slot]
         same = True
@@ -259,6 +269,7 @@ def _read_rows(nodes, table, begin, n, keys, numbers, stride):
     n_columns = nodes.features.size
     for i in range(n):
         at = i * stride
+        # Column 0, which leaves compare.
         keys[at] = 0
         for c in range(n_columns):
             numbers[at + 1 + c] = cell(table, begin + i, nodes.features[c])
@@ -267,6 +278,7 @@ def _read_rows(nodes, table, begin, n, keys, numbers, stride):
             keys[at + 1 + c] = key
             any_missing |= key == nodes.most
         for c in range(nodes.n_numeric, n_columns):
+            # Keys of categories are the categories themselves; all that name none count as missing.
             x = numbers[at + 1 + c]
             known = names_category(x, nodes.n_categories[nodes.features[c]])
             keys[at + 1 + c] = u64(x) if known else nodes.most
@@ -281,6 +293,8 @@ def _add_missing_left(nodes, n, keys, stride, second):
         at = i * stride + 1
         for c in range(nodes.features.size):
             key = keys[at + c]
+            # The lowest key goes left at every threshold; categories have a number of their own for
+            # it.
             goes_left = u64(0) if c < nodes.n_numeric else nodes.most - ONE
             keys[at + second + c] = goes_left if key == nodes.most else key
 
@@ -292,6 +306,8 @@ def _step(words, categories, shift, most, keys, mask, node, own):
     word = words[place + ONE]
     key = keys[own + (word & mask)]
     goes_right = key > words[place]
+    # The first half is the same at every node, so that a forest without categories pays next to
+    # nothing for it.
     if categories.size > 0 and (word >> (shift - ONE)) & ONE:
         goes_right = key == most
         if key < most - ONE:
@@ -308,6 +324,8 @@ def _walk(nodes, words, keys, stride, mask, n, steps, walkers, leaf):
     node, own, row = walkers
     for i in range(n):
         node[i], own[i], row[i] = 0, i * stride, i
+    # The first check comes late: few rows are at a leaf after fewer steps than a balanced tree has
+    # levels.
     n_steps = steps[0]
     while n > 0:
         for _ in range(n_steps):
@@ -317,6 +335,8 @@ def _walk(nodes, words, keys, stride, mask, n, steps, walkers, leaf):
         n_left = 0
         for k in range(n):
             reached, who = node[k], row[k]
+            # Written for every row, and kept for those that go on: no branch that could be guessed
+            # wrongly.
             node[n_left], own[n_left], row[n_left], leaf[who] = reached, own[k], who, reached
             n_left += (words[(reached << ONE) + ONE] & column_bits) != 0
         n = n_left
@@ -325,6 +345,7 @@ def _walk(nodes, words, keys, stride, mask, n, steps, walkers, leaf):
 @inlined
 def _add_values(nodes, tree, words, leaf, n, raw, begin):
     for i in range(n):
+        # First the lines of all rows, then their values: loads that do not wait for each other.
         leaf[i] = words[u64(leaf[i]) << ONE]
     for j in range(nodes.values.shape[1]):
         for i in range(n):
@@ -336,6 +357,7 @@ def _walk_block(nodes, begin, n, keys, stride, mask, steps, walkers, leaf, raw, 
     """Walk down all trees with a block of rows."""
     n_trees = nodes.output.size
     n_groups = (n + GROUP - 1) // GROUP
+    # Tree by tree: it stays in the cache for all groups of rows, and sums see the trees in order.
     for tree in range(n_trees):
         words = nodes.words[2 * nodes.offset[tree] :]
         depth = 0
@@ -357,7 +379,7 @@ def _walk_block(nodes, begin, n, keys, stride, mask, steps, walkers, leaf, raw, 
 def _walk_worker(
     thread, n_threads, barrier, nodes, table, scratch, raw, leaves, block, steps, queue
 ):
-    table = Table(*table)
+    table = TableMemory(*table)
     n_rows = max(raw.shape[1], leaves.shape[0])
     keys, numbers = scratch.keys[thread], scratch.numbers[thread]
     walkers = scratch.node[thread], scratch.own[thread], scratch.row[thread]
@@ -371,6 +393,8 @@ def _walk_worker(
             break
         end = min(begin + block, n_rows)
         while begin < end:
+            # Read the rows as if no value was missing. If one is, read them again, fewer at a time,
+            # with a second set of keys for nodes whose missing values go left.
             stride = 1 + n_columns
             n = min(end - begin, keys.size // stride)
             mask = u64(second - 1)
@@ -385,7 +409,7 @@ def _walk_worker(
             begin += n
 
 
-def walk(nodes: Nodes, table: Table, raw: Array, leaves: Array) -> None:
+def walk(nodes: WalkNodes, table: TableMemory, raw: Array, leaves: Array) -> None:
     """Fill one of ``raw`` (n_outputs, n_rows) and ``leaves`` (n_rows, n_trees); the other one
     is empty."""
     n_rows = max(raw.shape[1], leaves.shape[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel_without_allocation
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...scalars.primitives import mul
 from ..linear_leaves import LinearLeaves
@@ -27,19 +27,21 @@ def _linear_value(begin, feature, coefficient, intercept, node, table, row):
 
 @kernel_without_allocation
 def _add_worker(thread, n_threads, barrier, leaves, cells, leaf, raw):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     offset, output, begin, feature, coefficient, intercept, value = leaves
     n = leaf.shape[0]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for tree in range(output.size):
             node = offset[tree] + leaf[row, tree]
             own = _linear_value(begin, feature, coefficient, intercept, node, table, row)
+            # A value that is not finite, as of a missing feature, falls back on the leaf's
+            # constant.
             raw[output[tree], row] += own if abs(own) < math.inf else value[node]
 
 
 @kernel_without_allocation
 def _largest_worker(thread, n_threads, barrier, leaves, cells, leaf, largest):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     _, _, begin, feature, coefficient, intercept, _ = leaves
     n, mine = leaf.size, largest[thread]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
@@ -48,6 +50,8 @@ def _largest_worker(thread, n_threads, barrier, leaves, cells, leaf, largest):
             own = _linear_value(begin, feature, coefficient, intercept, node, table, row)
             if mine[node] < abs(own) < math.inf:
                 mine[node] = abs(own)
+    # Every thread has a line of its own; behind the barrier one of them joins all. A maximum does
+    # not depend on the order.
     wait(barrier, n_threads)
     if thread == 0:
         for other in range(1, n_threads):

@@ -38,6 +38,8 @@ def _worker(thread, n_threads, barrier, raw, out):
     for begin in range(n * thread // n_threads, n * (thread + 1) // n_threads, BLOCK):
         end = min(begin + BLOCK, n * (thread + 1) // n_threads)
         m, s = top[: end - begin], total[: end - begin]
+        # Three passes over a block that stays in the cache: the largest, the sum below it, the
+        # result. Without the largest, exponentials could overflow.
         for i in range(end - begin):
             m[i] = raw[0, begin + i]
             s[i] = 0.0
@@ -82,6 +84,7 @@ def _multinomial_worker(thread, n_threads, barrier, raw, shift, out):
     for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for k in range(raw.shape[0]):
             out[i, k] = exp(raw[k, i] - shift[i])
+        # So far away that the log-sum-exp has lost the differences between the classes.
         if is_far(shift[i]):
             _share_far_away(raw, i, out)
 

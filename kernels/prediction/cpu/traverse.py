@@ -66,6 +66,7 @@ def _step(trees, root, node, values, own):
     """Return the child that a row goes to, or the leaf where it is."""
     at = root + u64(node)
     feature = trees.feature[at]
+    # At a leaf any feature is read, and the result not used: cheaper than a branch.
     x = values[own + u64(max(feature, 0))]
     goes_left = value_goes_left(x, trees.threshold[at], trees.missing_left[at] != 0)
     child = trees.left[at] if goes_left else trees.right[at]
@@ -86,6 +87,7 @@ def _walk_group(trees, tree, values, begin, n, node, going):
         n_left = 0
         for k in range(n):
             i = u64(going[k])
+            # Rows at a leaf are overwritten by the next ones, without a branch.
             going[n_left] = i
             n_left += trees.feature[root + u64(node[i])] >= 0
         n = n_left
@@ -107,12 +109,14 @@ def _walk_worker(thread, n_threads, barrier, trees, values, walkers, raw, leaves
     trees = Trees(*trees)
     n, n_features = max(raw.shape[1], leaves.shape[0]), u64(trees.n_categories.size)
     first, last = n * thread // n_threads, n * (thread + 1) // n_threads
+    # Too few rows to overlap their loads: one after the other.
     if last - first < FEWEST_TOGETHER or trees.categories.size > 0:
         for row in range(first, last):
             for tree in range(trees.output.size):
                 node = _leaf_of(trees, tree, values, u64(row) * n_features)
                 _note(trees, tree, row, node, raw, leaves)
         return
+    # Groups of rows go down one tree after the other, which stays in the cache meanwhile.
     node, going = walkers[thread]
     for tree in range(trees.output.size):
         for begin in range(first, last, GROUP):
@@ -201,6 +205,7 @@ def _codes_worker(
 ):
     n = leaf.size
     for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        # The rows of the tree's sample got their leaf while it grew.
         if leaf[i] >= 0:
             continue
         node = 0

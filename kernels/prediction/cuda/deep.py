@@ -50,7 +50,7 @@ NARROW_BITS = 32
 """Bits of child, flags and column together in nodes of 8 bytes."""
 
 
-class Nodes(NamedTuple):
+class PackedNodes(NamedTuple):
     """``words`` (uint64) as above; ``shift`` (uint32) is the number of bits below ``child``."""
 
     words: Array
@@ -67,21 +67,23 @@ def pack_meta(child, by_categories, missing_left, column, shift):
 
 @device_function
 def number_before_32(limit):
-    """The largest float32 below another one: ``x < limit`` says the same as ``x <= before``.
+    """Return the largest float32 below another one: ``x < limit`` says the same as ``x <= before``.
     Before -inf it is NaN."""
     bits = limit.view(np.int32)
     if limit > f32(0.0):
+        # The bits of positive floats ascend with them, those of negative ones descend.
         bits = np.int32(bits - np.int32(1))
     elif limit < f32(0.0):
         bits = np.int32(bits + np.int32(1))
     else:
+        # Below either zero: the smallest negative number.
         bits = np.int32(-2147483647)
     return bits.view(f32)
 
 
 @device_function
 def number_before_64(limit):
-    """The same of float64."""
+    """Return the largest float64 below another one."""
     bits = limit.view(i64)
     if limit > f64(0.0):
         bits = i64(bits - i64(1))
@@ -94,8 +96,9 @@ def number_before_64(limit):
 
 @device_function
 def rounded_down(threshold):
-    """The largest float32 not above a threshold: for x of that type ``x <= rounded`` says the
-    same as ``x <= threshold``."""
+    """Return the largest float32 not above a threshold: for x of that type ``x <= rounded`` says
+    the same as ``x <= threshold``."""
+    # A conversion would round these to infinity, which is another condition.
     if threshold > LARGEST:
         return f32(np.inf) if threshold == np.inf else f32(LARGEST)
     if threshold < -LARGEST:
@@ -106,7 +109,7 @@ def rounded_down(threshold):
 
 @functools.cache
 def packing_kernel(wide: bool) -> Any:
-    """The kernel for nodes of float64 tables, or of float32 tables."""
+    """Return the kernel for nodes of float64 tables, or of float32 tables."""
 
     @kernel
     def pack_nodes(feature, threshold, missing_left, left, category_begin, shift, words):
@@ -126,6 +129,7 @@ def packing_kernel(wide: bool) -> Any:
                 else:
                     low = u64(rounded_down(threshold[at]).view(u32))
             if wide:
+                # Threshold and the rest lie side by side: one load of 16 bytes or 8 for a node.
                 words[u64(2) * u64(at)] = low
                 words[u64(2) * u64(at) + u64(1)] = meta
             else:
@@ -135,9 +139,9 @@ def packing_kernel(wide: bool) -> Any:
     return pack_nodes
 
 
-def nodes_of(trees: Trees, X: Array, n_largest: int) -> Nodes | None:
-    """The layout for rows of the type of X, kept as long as the forest's arrays; None where a
-    child and a column do not fit a word together.
+def nodes_of(trees: Trees, X: Array, n_largest: int) -> PackedNodes | None:
+    """Return the layout for rows of the type of X, kept as long as the forest's arrays; None where
+    a child and a column do not fit a word together.
 
     ``n_largest`` is the number of nodes of the largest tree.
     """
@@ -148,16 +152,16 @@ def nodes_of(trees: Trees, X: Array, n_largest: int) -> Nodes | None:
     return derived(trees, ("nodes", wide, shift), lambda: settled(_pack(trees, wide, shift)))
 
 
-def _pack(trees: Trees, wide: bool, shift: int) -> Nodes:
+def _pack(trees: Trees, wide: bool, shift: int) -> PackedNodes:
     n_nodes = trees.feature.shape[0]
     words = empty(n_nodes * (2 if wide else 1), np.uint64)
     columns = trees.feature, trees.threshold, trees.missing_left, trees.left, trees.category_begin
     blocks = blocks_for_rows(n_nodes, BLOCK)
     launch(packing_kernel(wide), blocks, BLOCK, *columns, u32(shift), words)
-    return Nodes(words, u32(shift))
+    return PackedNodes(words, u32(shift))
 
 
-class Kernels(NamedTuple):
+class DeepKernels(NamedTuple):
     """The kernels for one kind of tables: sums of leaves of one value, of several, and leaves."""
 
     add_values: Any
@@ -167,9 +171,9 @@ class Kernels(NamedTuple):
 
 @functools.cache
 def row_reader(tiled: bool) -> Any:
-    """The device function ``(cells, first, step)``: where a thread finds its row, whose value of
-    feature f is ``cells[first + f * step]``. A tile is ``[feature][row]``: whichever features
-    neighbours read, they use different banks. A thread reads only what it wrote."""
+    """Return the device function ``(cells, first, step)``: where a thread finds its row, whose
+    value of feature f is ``cells[first + f * step]``. A tile is ``[feature][row]``: whichever
+    features neighbours read, they use different banks. A thread reads only what it wrote."""
     if not tiled:
 
         @device_function
@@ -181,6 +185,7 @@ def row_reader(tiled: bool) -> Any:
     @device_function
     def in_tile(tile, values, i, row, column, n_features):
         first, step = u32(cuda.threadIdx.x), u32(cuda.blockDim.x)
+        # No barrier: a thread reads back only what it has written itself.
         begin = u64(i) * u64(row)
         at = first
         for f in range(n_features):
@@ -193,7 +198,7 @@ def row_reader(tiled: bool) -> Any:
 
 @functools.cache
 def walker(wide: bool) -> Any:
-    """The device function that walks a row down a tree; the leaf, counted from the root.
+    """Return the device function that walks a row down a tree; the leaf, counted from the root.
 
     ``wide`` nodes have float64 thresholds.
     """
@@ -221,6 +226,8 @@ def walker(wide: bool) -> Any:
 
     @device_function
     def walk(words, shift, categories, n_categories, root, cells, first, step):
+        # The same for all threads of the launch, so that a forest without categories pays no more
+        # than a test.
         by_categories = categories.shape[0] > 0
         mask = u32((u32(1) << u32(shift - u32(2))) - u32(1))
         node = u32(0)
@@ -237,6 +244,7 @@ def walker(wide: bool) -> Any:
                     category = u32(x)
                     word = categories[u64(low) + u64(category >> u32(5))]
                     goes_left = is_left_category(word, category)
+            # The right child follows the left one.
             node = u32(u32(meta >> shift) + (u32(0) if goes_left else u32(1)))
             low, meta = load(words, u64(root) + u64(node))
             column = u32(u32(meta & u32(0xFFFFFFFF)) & mask)
@@ -246,8 +254,9 @@ def walker(wide: bool) -> Any:
 
 
 @functools.cache
-def kernels(wide: bool, tiled: bool) -> Kernels:
-    """The kernels for tables of float64 or float32, with their rows in shared memory or not."""
+def kernels(wide: bool, tiled: bool) -> DeepKernels:
+    """Return the kernels for tables of float64 or float32, with their rows in shared memory or
+    not."""
     dtype = np.float64 if wide else np.float32
     n_cells = cells_of_tile(8 if wide else 4) if tiled else 1
     find_row, walk = row_reader(tiled), walker(wide)
@@ -263,6 +272,8 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
         while i < n:
             cells, first, step = find_row(tile, values, i, row, column, n_categories.shape[0])
             into = u32(output[u32(0)])
+            # A row's sums belong to one thread, which adds the trees in their order: the same bits
+            # as everywhere.
             total = raw[into, i]
             for t in range(n_trees):
                 if u32(output[u32(t)]) != into:
@@ -306,10 +317,10 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
                 leaves[i, u32(t)] = leaf
             i = u32(i + cuda.gridsize(1))
 
-    return Kernels(add_values, add_vectors, find)
+    return DeepKernels(add_values, add_vectors, find)
 
 
-def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
+def add_trees(trees: Trees, nodes: PackedNodes, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
     of_kind = kernels(X.dtype == np.float64, rows_of_tile(X) > 0)
     add = of_kind.add_values if trees.value.shape[1] == 1 else of_kind.add_vectors
@@ -318,7 +329,7 @@ def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
     launch(add, blocks, block, *args)
 
 
-def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
+def find_leaves(trees: Trees, nodes: PackedNodes, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     find = kernels(X.dtype == np.float64, rows_of_tile(X) > 0).find
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
@@ -328,5 +339,5 @@ def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
     return leaves
 
 
-def _structure(trees: Trees, nodes: Nodes) -> tuple[Any, ...]:
+def _structure(trees: Trees, nodes: PackedNodes) -> tuple[Any, ...]:
     return (*nodes, trees.categories, trees.n_categories, trees.offset)

@@ -77,6 +77,7 @@ def find_largest(leaf, bits, largest):
     while i < n:
         node = u32(leaf[i])
         if node < n_nodes:
+            # A maximum does not depend on the order in which threads come.
             cuda.atomic.max(largest, node, bits[i])
         i = u32(i + cuda.gridsize(1))
 
@@ -91,5 +92,6 @@ def largest_linear_values(leaves: LinearLeaves, X: Array, leaf: Array) -> np.nda
     functions = leaves.begin, leaves.feature, leaves.coefficient, leaves.intercept
     blocks = blocks_for_rows(leaf.shape[0], BLOCK)
     launch(write_sizes, blocks, BLOCK, *functions, *cells_of(X), leaf, sizes)
+    # By their bits: the hardware has an atomic maximum of integers, not of float64.
     launch(find_largest, blocks, BLOCK, leaf, sizes.view(np.int64), largest)
     return download(largest).view(np.float64)

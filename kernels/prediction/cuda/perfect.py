@@ -52,7 +52,7 @@ at a time."""
 SIGN = np.uint32(1 << 31)
 
 
-class Kernels(NamedTuple):
+class PerfectKernels(NamedTuple):
     """The kernels for one kind of tables: the one that lays out and the one that predicts."""
 
     fill: Any
@@ -84,6 +84,7 @@ def words_of(wide: bool) -> Words:
 
         @device_function
         def store(words, at, threshold, meta):
+            # Sign above the column: children are exchanged, and the condition with them.
             limit = number_before_64(-threshold) if meta >= SIGN else threshold
             words[u64(2) * at] = limit.view(u64)
             words[u64(2) * at + u64(1)] = u64(meta)
@@ -118,7 +119,7 @@ def words_of(wide: bool) -> Words:
 
 
 @functools.cache
-def kernels(wide: bool, single: bool) -> Kernels:
+def kernels(wide: bool, single: bool) -> PerfectKernels:
     """Return the kernels for tables of float64 or float32; ``single`` ones predict one output.
 
     The trees lie in pieces of SLOTS places: first the words of their nodes, then their leaves.
@@ -134,6 +135,7 @@ def kernels(wide: bool, single: bool) -> Kernels:
         n = u64(u64(offset.shape[0] - 1) << u64(depth))
         at = u64(cuda.grid(1))
         while at < n:
+            # Where the leaf is: its tree, and the piece and place that the tree begins at.
             tree = u64(at >> u64(depth))
             piece = u64(at // u64(SLOTS))
             words = pieces[piece * u64(n_piece) :]
@@ -142,10 +144,13 @@ def kernels(wide: bool, single: bool) -> Kernels:
             node, place = u64(offset[tree]), u32(1)
             root = node
             for d in range(depth):
+                # Go down to the leaf. A node is written by its leftmost leaf, whose lower bits are
+                # zero.
                 below = u32(u32(depth) - u32(d))
                 splits = feature[node] >= 0
                 turned = u32(splits and missing_left[node] != 0)
                 if slot & u32((u32(1) << below) - u32(1)) == 0:
+                    # Below an early leaf any condition will do: all leaves there have its value.
                     limit, meta = f64(0.0), u32(0)
                     if splits:
                         limit = threshold[node]
@@ -155,6 +160,7 @@ def kernels(wide: bool, single: bool) -> Kernels:
                 place = u32(u32(place + place) + turn)
                 if splits:
                     node = u64(root + u64(left[node]) + u64(turn ^ turned))
+            # The value of the leaf that the walk has ended at.
             words[u64(n_words) + first + u64(slot)] = value[node, 0].view(u64)
             at = u64(at + u64(cuda.gridsize(1)))
 
@@ -162,6 +168,7 @@ def kernels(wide: bool, single: bool) -> Kernels:
     def with_leaf(own, leaf, output, tree, raw, i, total, into):
         """Return the sum of an output with a tree's leaf, and the output."""
         if not single:
+            # Trees of an output follow each other, so that its sum changes place seldom.
             previous, into = into, u32(output[tree])
             if into != previous:
                 raw[previous, i] = total
@@ -179,6 +186,8 @@ def kernels(wide: bool, single: bool) -> Kernels:
         at_once = u32(u32(SLOTS) >> u32(depth))
         begin = u32(cuda.blockIdx.x * cuda.blockDim.x)
         while begin < n:
+            # The thread's row: into shared memory, feature by feature, so that neighbours use
+            # different banks.
             i = u32(begin + t)
             total, into = raw.dtype.type(0.0), u32(output[u32(0)])
             if i < n:
@@ -189,18 +198,23 @@ def kernels(wide: bool, single: bool) -> Kernels:
                 total = raw[into, i]
             first, source = u32(0), u64(t)
             while first < n_trees:
-                cuda.syncthreads()
+                cuda.syncthreads()  # all threads are done with the trees before
                 k = t
                 while k < u32(n_piece):
+                    # Threads without a row take part in the copy, and wait at the barriers as all
+                    # others do.
                     own[k] = pieces[source]
                     k, source = u32(k + step), u64(source + u64(step))
                 cuda.syncthreads()
+                # All trees of the piece are there.
                 last = min(u32(at_once), u32(n_trees - first))
                 k, root = u32(0), u32(0)
                 while k < last and i < n:
                     other = u32(root + size)
                     place, next_place = u32(1), u32(1)
                     for _ in range(depth):
+                        # Two trees at a time: their chains of loads overlap. They are added in
+                        # their order.
                         turn = goes_on(own, u32(root + place), tile, t, step)
                         next_turn = goes_on(own, u32(other + next_place), tile, t, step)
                         place = u32(u32(place + place) + turn)
@@ -216,7 +230,7 @@ def kernels(wide: bool, single: bool) -> Kernels:
                 raw[into, i] = total
             begin = u32(begin + cuda.gridsize(1))
 
-    return Kernels(fill, add)
+    return PerfectKernels(fill, add)
 
 
 class Shape(NamedTuple):
@@ -244,6 +258,7 @@ def _measure(trees: Trees) -> Shape:
         return Shape(n_largest, MOST_DEPTH + 1)
     feature, left = download(trees.feature), download(trees.left)
     root = node = offset[:-1]
+    # Level by level: a forest has few levels, and each is one array operation.
     for depth in range(MOST_DEPTH + 1):
         splits = feature[node] >= 0
         if not splits.any():
@@ -273,6 +288,7 @@ def add_trees(trees: Trees, X: Array, raw: Array) -> None:
 
 
 def _fill(trees: Trees, wide: bool, depth: int) -> Any:
+    # Every tree is filled up to the depth of the deepest.
     n_leaves = trees.output.shape[0] << depth
     n_pieces = -(-n_leaves // SLOTS)
     pieces = zeros(n_pieces * SLOTS * (3 if wide else 2), np.uint64)

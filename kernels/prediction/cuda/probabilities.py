@@ -60,6 +60,7 @@ def softmax(raw, shift, out):
     while i < n:
         for k in range(raw.shape[0]):
             out[i, k] = exp(raw[k, i] - shift[i])
+        # As the CPU does it: the log-sum-exp has lost the differences between classes here.
         if is_far(shift[i]):
             largest = within(raw[u32(0), i])
             for k in range(1, raw.shape[0]):

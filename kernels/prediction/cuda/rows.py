@@ -28,8 +28,8 @@ class Cells(NamedTuple):
 
 
 def cells_of(X: Array) -> Cells:
-    """A flat view of X, so that one compiled kernel reads tables of any layout; a view of a copy
-    where rows or columns run backwards or other data lie between the cells."""
+    """Return a flat view of X, so that one compiled kernel reads tables of any layout; a view of a
+    copy where rows or columns run backwards or other data lie between the cells."""
     n_rows, n_features = X.shape
     if X.flags.c_contiguous:
         return Cells(X.reshape(-1), _distance(n_features), ONE)
@@ -38,6 +38,7 @@ def cells_of(X: Array) -> Cells:
         return cells_of(X.copy())
     row, column = row // X.itemsize, column // X.itemsize
     size = 0 if X.size == 0 else (n_rows - 1) * row + (n_features - 1) * column + 1
+    # CuPy or, in the simulator, NumPy: this module imports neither.
     library = import_module(type(X).__module__.partition(".")[0])
     values = library.lib.stride_tricks.as_strided(X, (size,), (X.itemsize,))
     return Cells(values, np.int64(row), np.int64(column))

@@ -85,8 +85,9 @@ def add_trees_of_rows(
     while i < n:
         for first in range(0, n_trees, FEW_BLOCK):
             tree = first + t
-            cuda.syncthreads()
+            cuda.syncthreads()  # the leaves found before have been added up
             if tree < n_trees:
+                # Find: a tree a thread.
                 node = leaf_of(
                     feature, threshold, missing_left, left, category_begin, categories,
                     n_categories, u32(offset[tree]), values, u64(i) * u64(row), column,
@@ -96,6 +97,8 @@ def add_trees_of_rows(
                 if width == 1:
                     found[t] = value[node, 0]
             cuda.syncthreads()
+            # Add: behind the barrier all leaves are there. An output a thread, in the order of the
+            # trees.
             last = min(n_trees - first, FEW_BLOCK)
             for k in range(t, n_outputs, FEW_BLOCK):
                 total = raw[k, i]
@@ -185,7 +188,7 @@ def _are_few(X: Array) -> bool:
     return bool(X.shape[0] <= FEW_ROWS * multiprocessors())
 
 
-def _nodes(trees: Trees, X: Array) -> deep.Nodes | None:
+def _nodes(trees: Trees, X: Array) -> deep.PackedNodes | None:
     return deep.nodes_of(trees, X, perfect.shape_of(trees).n_largest)
 
 
@@ -200,6 +203,8 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf)
     n = u32(leaf.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
+        # Rows of the tree's sample got their leaf while it grew; the others have a mark that is,
+        # unsigned, above all nodes.
         if u32(leaf[i]) >= u32(feature.shape[0]):
             node = u32(0)
             while feature[node] >= 0:

@@ -33,6 +33,8 @@ def sum_in_lanes(values, lanes):
     """Sum in the order that ``LANES`` describes; ``lanes`` is scratch."""
     lanes[:] = 0.0
     n_whole = values.size - values.size % LANES
+    # Lanes are added side by side, in vectors; a GPU's group of threads has the same lanes, and so
+    # the same sums.
     for begin in range(0, n_whole, LANES):
         line = values[begin : begin + LANES]
         for k in range(LANES):
@@ -40,6 +42,7 @@ def sum_in_lanes(values, lanes):
     rest = values[n_whole:]
     for k in range(rest.size):
         lanes[k] += rest[k]
+    # Then halves of the lanes, in the order of the GPU's threads.
     return halve(lanes, np.int64(LANES))
 
 
@@ -51,6 +54,7 @@ def _compare(s_i, r_i, d_i, s, r, discount, inverse_ideal, sigma, by_gain, softe
         weight = pair_weight(gain_gap, d_i - discount[k], inverse_ideal, by_gain)
         distance = pair_distance(gap, softened)
         slope, curvature = pair_gradient(gap, gain_gap, weight, sigma, distance)
+        # ``slope`` is positive: its sign is turned where the upper document is the better one.
         own[k] = select(gain_gap > 0.0, -slope, slope)
         curved[k] = curvature
 
@@ -74,8 +78,10 @@ def _pairs_of_query(s, r, discount, inverse_ideal, settings, g, h, size, own, cu
     h[:] = 0.0
     size[:] = 0.0
     sigma, by_gain = settings.sigma, 1.0 if settings.by_gain else 0.0
+    # Distances of scores tell something only if the scores of the query differ.
     softened = 1.0 if settings.normalise and s[0] != s[n - 1] else 0.0
     for i in range(min(n - 1, settings.truncation)):
+        # Document i against all that rank below it: these get their part at once, i its sum.
         pairs = slice(0, n - 1 - i)
         below = slice(i + 1, n)
         _compare(
@@ -85,6 +91,7 @@ def _pairs_of_query(s, r, discount, inverse_ideal, settings, g, h, size, own, cu
         _receive(own[pairs], curved[pairs], g[below], h[below], size[below])
         g[i] += sum_in_lanes(own[pairs], lanes)
         h[i] += sum_in_lanes(curved[pairs], lanes)
+    # Long queries, which have many pairs, do not outweigh short ones.
     if settings.normalise:
         factor = query_factor(2.0 * sum_in_lanes(size, lanes))
         for k in range(n):
@@ -101,6 +108,7 @@ def _pairs_worker(
     lanes = np.empty(LANES)
     n_queries = begin.size - 1
     while True:
+        # Queries differ in length, and their work in its square: threads take them from a queue.
         chunk = atomic_add(counter, 0, QUERIES_AT_ONCE)
         if chunk >= n_queries:
             break
@@ -109,11 +117,13 @@ def _pairs_worker(
             s, r, g, h = lines[0, :n], lines[1, :n], lines[2, :n], lines[3, :n]
             rows = order[first : first + n]
             for k in range(n):
+                # By rank: pairs are then loops over neighbours.
                 s[k] = score[rows[k]]
                 r[k] = gain[rows[k]]
             scratch = (lines[4, :n], lines[5, :n], lines[6, :n], lanes)
             _pairs_of_query(s, r, discount[:n], inverse_ideal[q], settings, g, h, *scratch)
             for k in range(n):
+                # Back to the rows.
                 out[0, rows[k]] = g[k]
                 out[1, rows[k]] = h[k]
 
@@ -143,11 +153,13 @@ def _fill_shares(s, row, gain, key, share, target, lanes):
     for k in range(s.size):
         top = max(top, s[k])
     for k in range(s.size):
+        # Below the largest score, so that no exponential overflows.
         share[k] = exp(s[k] - top)
     total = sum_in_lanes(share, lanes)
     for k in range(s.size):
         share[k] /= total
     for k in range(s.size):
+        # The draw depends on the row's number, not on the thread that comes to it.
         target[k] = list_target(gain[k], float(draw(key, u64(row + k))))
 
 
@@ -156,15 +168,18 @@ def _list_of_query(share, target, g, h, ratio, lanes):
     n = share.size
     total = sum_in_lanes(target, lanes)
     for k in range(n):
+        # The first order; the two corrections below need sums of what it has given.
         g[k] = list_gradient(share[k], target[k], total)
     for k in range(n):
         ratio[k] = list_ratio(g[k], share[k])
     total = sum_in_lanes(ratio, lanes)
     for k in range(n):
+        # The second order.
         ratio[k] = list_correction(share[k], total, ratio[k])
     for k in range(n):
         g[k] += ratio[k]
     for k in range(n):
+        # The third order.
         ratio[k] = list_ratio(ratio[k], share[k])
     total = sum_in_lanes(ratio, lanes)
     for k in range(n):

@@ -19,6 +19,8 @@ def _rows_before(score, own, counts_equal):
     before = 0
     if counts_equal:
         for j in range(score.size):
+            # Of equal scores the earlier row comes first: those before a row count if they are
+            # equal, those behind it do not.
             before += score[j] >= own
     else:
         for j in range(score.size):
@@ -39,6 +41,7 @@ def _order_run(score, first, order):
 def _merge(score, source, target, begin, middle, end):
     a, b = begin, middle
     for k in range(begin, end):
+        # ``>=``: the earlier run wins ties, so that the order is stable.
         if b == end or (a < middle and score[source[a]] >= score[source[b]]):
             target[k] = source[a]
             a += 1
@@ -49,9 +52,11 @@ def _merge(score, source, target, begin, middle, end):
 
 @inner
 def _order_query(score, first, end, order, other):
+    # Runs by counting: no branches, and the comparisons vectorise.
     for begin in range(first, end, RUN):
         stop = min(begin + RUN, end)
         _order_run(score[begin:stop], begin, order[begin:stop])
+    # Then merges of neighbouring runs, from one array into the other.
     source, target, width = order, other, RUN
     while width < end - first:
         for begin in range(first, end, 2 * width):
@@ -71,6 +76,7 @@ def _worker(thread, n_threads, barrier, score, begin, counter, order, other):
         for q in range(chunk, min(chunk + QUERIES_AT_ONCE, n_queries)):
             first, end = begin[q], begin[q + 1]
             width, levels = _order_query(score, first, end, order, other), 0
+            # How many merges there were tells which array holds the result.
             while width > RUN:
                 width, levels = width // 2, levels + 1
             if levels % 2 == 1:  # the last merge wrote to the other array

@@ -45,6 +45,7 @@ def receive(
     n = u32(of_row.shape[0])
     p = u32(cuda.grid(1))
     while p < n:
+        # A document's rank, and the query it belongs to.
         query = u32(of_row[p])
         first = u32(begin[query])
         last = u32(begin[u32(query + u32(1))] - u32(1))
@@ -55,6 +56,7 @@ def receive(
         g = 0.0
         h = 0.0
         size = 0.0
+        # The documents above it, in their order: one thread owns the sum.
         i = u32(0)
         while i < rank and i < truncation:
             gap = ranked[0, u32(first + i)] - ranked[0, p]
@@ -68,6 +70,7 @@ def receive(
             else:
                 g -= slope
             h += curvature
+            # Sizes are noted by the lower document of a pair alone, so that each pair counts once.
             size += slope
             i = u32(i + u32(1))
         sums[G, p] = g
@@ -86,6 +89,8 @@ def compare(
     n = u32(of_row.shape[0])
     lane = u32(cuda.threadIdx.x % LANES)
     base = u32(cuda.blockIdx.x * GROUPS)
+    # All groups of a block go on together, also those without a document: they meet at the barriers
+    # of ``sum_of_lanes``.
     while base < n:
         p = u32(base + u32(cuda.threadIdx.x // LANES))
         g = 0.0
@@ -98,6 +103,7 @@ def compare(
             if ranked[0, first] != ranked[0, u32(end - u32(1))]:
                 softened = normalise
             rank = u32(p - first)
+            # Each lane takes every so many documents below, as the lanes of the CPU do.
             j = u32(p + u32(1) + lane)
             while rank < truncation and j < end:
                 gap = ranked[0, p] - ranked[0, j]
@@ -112,6 +118,7 @@ def compare(
                     g += slope
                 h += curvature
                 j = u32(j + u32(LANES))
+        # All lanes have their sums; the first one adds them to what was received.
         g = sum_of_lanes(shared, g)
         h = sum_of_lanes(shared, h)
         if p < n and lane == u32(0):
@@ -134,11 +141,13 @@ def spread(sums, begin, order, normalise, out):
         if query < n_queries:
             first = u32(begin[query])
             end = u32(begin[u32(query + u32(1))])
+        # The size of a query: how much all of its documents have received.
         size = 0.0
         p = u32(first + lane)
         while p < end:
             size += sums[SIZE, p]
             p = u32(p + u32(LANES))
+        # Every lane gets the sum, and scales its own documents.
         factor = query_factor(2.0 * sum_of_lanes(shared, size))
         p = u32(first + lane)
         while p < end:

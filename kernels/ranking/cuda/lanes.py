@@ -22,13 +22,15 @@ def sum_of_lanes(shared, own):
     shared[t] = own
     half = u32(LANES // 2)
     while half > u32(0):
-        cuda.syncthreads()
+        cuda.syncthreads()  # the values, or the sums of the step before, are there
         if lane < half:
             shared[t] += shared[u32(t + half)]
         half = u32(half >> u32(1))
     cuda.syncthreads()
+    # Behind the barrier the first lane has the sum of its group.
     total = shared[u32(t - lane)]
     cuda.syncthreads()
+    # Behind the barrier all have read it, and ``shared`` may be written again.
     return total
 
 
@@ -45,6 +47,7 @@ def max_of_lanes(shared, own):
             shared[t] = max(shared[t], shared[u32(t + half)])
         half = u32(half >> u32(1))
     cuda.syncthreads()
+    # As above: one barrier before the result is read, one before it is overwritten.
     largest = shared[u32(t - lane)]
     cuda.syncthreads()
     return largest

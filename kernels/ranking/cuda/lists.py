@@ -27,15 +27,18 @@ def compare_lists(score, gain, begin, key, out):
     base = u32(cuda.blockIdx.x * GROUPS)
     while base < n_queries:
         query = u32(base + u32(cuda.threadIdx.x // LANES))
+        # A group without a query has no rows, and meets the others at the barriers.
         first = u32(0)
         end = u32(0)
         if query < n_queries:
             first = u32(u32(begin[query]) + lane)
             end = u32(begin[u32(query + u32(1))])
+        # The largest score, below which no exponential overflows.
         top = -np.inf
         for i in range(first, end, step):
             top = max(top, score[i])
         top = max_of_lanes(shared, top)
+        # Softmax and targets, and their sums.
         size = 0.0
         targets = 0.0
         for i in range(first, end, step):
@@ -45,18 +48,21 @@ def compare_lists(score, gain, begin, key, out):
             targets += out[0, i]
         size = sum_of_lanes(shared, size)
         targets = sum_of_lanes(shared, targets)
+        # The first order of the gradients.
         ratios = 0.0
         for i in range(first, end, step):
             out[1, i] /= size
             out[0, i] = list_gradient(out[1, i], out[0, i], targets)
             ratios += list_ratio(out[0, i], out[1, i])
         ratios = sum_of_lanes(shared, ratios)
+        # The second order, of which only a sum is kept: it is computed again below.
         second_ratios = 0.0
         for i in range(first, end, step):
             second = list_correction(out[1, i], ratios, list_ratio(out[0, i], out[1, i]))
             second_ratios += list_ratio(second, out[1, i])
         second_ratios = sum_of_lanes(shared, second_ratios)
         for i in range(first, end, step):
+            # All three orders together, and the hessian.
             share = out[1, i]
             second = list_correction(share, ratios, list_ratio(out[0, i], share))
             third = list_correction(share, second_ratios, list_ratio(second, share))

@@ -27,6 +27,8 @@ def rank_rows(score, begin, of_row, order):
         end = u32(begin[u32(query + u32(1))])
         own = score[i]
         rank = u32(0)
+        # Rows before it count if they are equal, rows behind it only if they are better: the
+        # earlier row wins ties.
         j = first
         while j < i:
             if score[j] >= own:

@@ -13,10 +13,12 @@ from .team import get_threads, run, threads_for, using_threads
 
 def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> list[Any]:
     n_threads = min(get_threads(), len(items))
+    # Arrays that are large enough for all threads are shared by them one item after the other.
     if n_threads <= 1 or threads_for(array.size) == get_threads():
         return [function(item) for item in items]
     results: list[Any] = [None] * len(items)
     queue = itertools.count()
+    # Settings of the calling thread hold in the others, too.
     contexts = [contextvars.copy_context() for _ in range(n_threads)]
 
     def take() -> None:

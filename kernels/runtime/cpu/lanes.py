@@ -25,6 +25,7 @@ def lowest_bit(typingctx, word):
     from numba import types
 
     def codegen(context, builder, signature, args):
+        # The 1 says that the word is not zero, which spares a test.
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), codegen
@@ -103,6 +104,7 @@ def place_in_line(typingctx, line, i, which):
         lower = _bits_of_lanes(builder, builder.icmp_unsigned("<", lanes, own))
         equal = _bits_of_lanes(builder, builder.icmp_unsigned("==", lanes, own))
         one = ir.Constant(ir.IntType(64), 1)
+        # The bits below bit i: the entries before it.
         before = builder.sub(builder.shl(one, args[1]), one)
         found = builder.or_(lower, builder.and_(equal, before))
         return builder.ctpop(builder.and_(found, args[2]))
@@ -139,11 +141,13 @@ def largest_score(typingctx, left, right, weights, mask, weight, n):
         best = cgutils.alloca_once_value(builder, lowest)
         start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
         with cgutils.for_range_slice(builder, start, args[5], step, inc=True) as (k, _):
+            # Divisions are the slow part: a vector does several at once.
             on_left = _as_numbers(builder, builder.and_(at(k, lines[2], words), mask))
             on_right = builder.fsub(total, on_left)
             score = builder.fdiv(at(k, lines[0], numbers), on_left)
             score = builder.fadd(score, builder.fdiv(at(k, lines[1], numbers), on_right))
             before = builder.load(best)
+            # An ordered comparison is false for NaN, which so never becomes the best.
             is_larger = builder.fcmp_ordered(">", score, before)
             builder.store(builder.select(is_larger, score, before), best)
         return _largest_lane(builder, builder.load(best))
@@ -156,6 +160,7 @@ def _as_numbers(builder, words):
     from llvmlite import ir
 
     numbers = ir.VectorType(ir.DoubleType(), words.type.count)
+    # The bits of 2**52: integers below it are its mantissa, and the difference is exact.
     exponent = ir.Constant(words.type, [0x433 << 52] * words.type.count)
     shifted = builder.bitcast(builder.or_(words, exponent), numbers)
     return builder.fsub(shifted, ir.Constant(numbers, [2.0**52] * words.type.count))
@@ -221,6 +226,7 @@ def running_sums(typingctx, source, n, high, low):
         with cgutils.for_range_slice(builder, start, args[1], step, inc=True) as (i, _):
             middle = builder.add(i, ir.Constant(word, 4))
             begin, end = (builder.load(at(0, k, four), align=8) for k in (i, middle))
+            # The only step that waits for the eight before: one addition of the carry.
             *sums, last = _sums_of_eight(builder, begin, end, builder.load(carry))
             builder.store(last, carry)
             parts = [builder.bitcast(z, halves) for z in sums]

@@ -75,6 +75,7 @@ def pause(typingctx):
         elif machine in ("aarch64", "arm64"):
             name, operands = "llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)]
         else:
+            # Other processors wait without a hint.
             return context.get_dummy_value()
         function = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
         declared = cgutils.get_or_insert_function(builder.module, function, name)
@@ -114,6 +115,7 @@ def prefetch(typingctx, array, index):
         flags = [ir.IntType(32)] * 3
         function = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), *flags])
         declared = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
+        # Read, keep in all caches, data: the arguments of ``llvm.prefetch``.
         read, locality, data_cache = (ir.Constant(ir.IntType(32), v) for v in (0, 3, 1))
         builder.call(declared, [pointer, read, locality, data_cache])
         return context.get_dummy_value()
@@ -130,6 +132,7 @@ def wait(barrier, n_threads):
     """
     if n_threads == 1:
         return
+    # Sequentially consistent: what a thread wrote before it arrived is seen by all that leave.
     arrived = atomic_add(barrier, 0, 1)
     target = (arrived // n_threads + 1) * n_threads
     spins = 0
@@ -137,6 +140,7 @@ def wait(barrier, n_threads):
         spins += 1
         pause()
         if spins > SPINS_BEFORE_YIELD:
+            # More threads than processors: those that have not arrived need one.
             yield_thread()
 
 
@@ -156,6 +160,7 @@ class _Helper(threading.Thread):
                 function(*args)
                 outcome = None
             except BaseException as error:
+                # Any exception: a helper that ended would leave its caller waiting.
                 outcome = error
             del function, args  # before the caller goes on: they hold its arrays
             outcomes.append(outcome)
@@ -172,7 +177,7 @@ def _await(outcomes: list[Any], n: int) -> None:
 
 
 _ALONE = np.zeros(CACHE_LINE, np.int64)
-"""The barrier of a single thread, which nobody counts."""
+"""The barrier of a single thread, which never waits."""
 _idle: deque[_Helper] = deque()
 _n_threads = threading.local()
 
@@ -219,6 +224,7 @@ def _interrupts_deferred() -> Iterator[None]:
     """Hold Ctrl-C back until the team is done: helpers that wait at a barrier for a caller
     that never arrives would wait for ever."""
     installed = signal.getsignal(signal.SIGINT)  # None: by a program that embeds Python
+    # Only the main thread receives signals.
     if threading.current_thread() is not threading.main_thread() or installed is None:
         yield
         return
@@ -229,6 +235,7 @@ def _interrupts_deferred() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if pending and callable(before):
+        # Now, as if the signal had come behind the region.
         before(signal.SIGINT, pending[0])
 
 
@@ -248,8 +255,10 @@ def run(worker: Callable[..., None], n_threads: int, *args: Any) -> None:
         for number, helper in enumerate(team, start=1):
             helper.calls.put((worker, (number, n_threads, barrier, *args), outcomes))
         try:
+            # The caller works too: a team of two starts one helper.
             worker(0, n_threads, barrier, *args)
         finally:
+            # Also after an error: helpers still write to arrays of the caller.
             _await(outcomes, len(team))
             _idle.extend(team)
     for outcome in outcomes:

@@ -61,7 +61,7 @@ class Code(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """What a file holds for an architecture.
+    """The content of a file for an architecture.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Archive(NamedTuple):
         return found._replace(code=ptx_text.unpacked(found.code.decode()).encode())
 
 
-class DamagedError(Exception):
+class DamagedKernelsError(Exception):
     """A file is not one of these, or not whole."""
 
 
@@ -149,7 +149,7 @@ def read(path: Path, architecture: int) -> Archive:
 
     Raises
     ------
-    DamagedError
+    DamagedKernelsError
     """
     kind, architectures = contents_of(path)
     which = architectures.index(architecture)
@@ -166,7 +166,7 @@ def read(path: Path, architecture: int) -> Archive:
             begin, end = places[which]
             kernels[key] = Code(symbol, stamp, content[code + begin : code + end])
     except (OSError, EOFError, lzma.LZMAError, LookupError, ValueError, TypeError) as error:
-        raise DamagedError(f"{type(error).__name__}: {error}") from error
+        raise DamagedKernelsError(f"{type(error).__name__}: {error}") from error
     return Archive(path, kind == "ptx", (major, minor), kernels)
 
 
@@ -197,7 +197,7 @@ def archive_for(capability: Version, driver: Version, folder: Path) -> Archive |
     for path, architecture in candidates(capability, folder):
         try:
             archive = read(path, architecture)
-        except DamagedError as error:
+        except DamagedKernelsError as error:
             _warn(path, f"is damaged ({error})")
             continue
         if is_taken(archive, driver):

@@ -55,15 +55,17 @@ def best_to_front(scores, numbers, t):
     must call this; it may read entry 0 afterwards.
     """
     half = unknown(scores.shape[0] // 2)
-    cuda.syncthreads()
+    cuda.syncthreads()  # scores and numbers of all threads are there
     while half > 0:
         if t < half:
             other = scores[t + half]
+            # The lower number wins ties, whatever thread it came from: results do not depend on the
+            # grid.
             ties = other == scores[t] and numbers[t + half] < numbers[t]
             if other > scores[t] or ties:
                 scores[t] = other
                 numbers[t] = numbers[t + half]
-        cuda.syncthreads()
+        cuda.syncthreads()  # the upper half has been read, and the lower one written
         half //= 2
 
 
@@ -80,12 +82,14 @@ def arrives_last(counter, at, is_last, t):
         Its entry ``at`` is zero when the launch begins.
     is_last : int32, shape (1,), shared
     """
-    cuda.syncthreads()
+    cuda.syncthreads()  # all threads of the block have added what they have
     if t == 0:
+        # A block that sees the count also sees those additions.
         cuda.threadfence()
         is_last[0] = np.int32(cuda.atomic.add(counter, at, 1) == cuda.gridDim.x - 1)
         cuda.threadfence()
     cuda.syncthreads()
+    # Behind the barrier all threads know the answer of the first one.
     return is_last[0] != 0
 
 

@@ -73,7 +73,7 @@ class Buffer:
         self.was_read = _stream_of_kernels().record()
 
 
-class Stage:
+class StagingBuffers:
     """The two buffers of a thread, each of so many bytes, which some threads fill."""
 
     def __init__(self, n_bytes: int, n_threads: int) -> None:
@@ -85,8 +85,11 @@ class Stage:
     def fill(self, name: Any, values: np.ndarray) -> Buffer:
         """Begin to copy bytes into a buffer, if none holds what has this name."""
         held = next((buffer for buffer in self._buffers if buffer.holds == name), None)
+        # The buffer that holds the chunk, or the one that was used longer ago.
         buffer = self._next(held)
         if held is None:
+            # Until the copy has begun it holds nothing: an error in between must not leave a wrong
+            # name.
             buffer.holds = None
             self._copies.wait_event(buffer.was_read)
             self._send(buffer, values, buffer.there)
@@ -97,6 +100,7 @@ class Stage:
         """Begin to copy bytes to an array, which the kernels to come wait for."""
         buffer = self._next(None)
         buffer.holds = None
+        # The array may have been another one's, which kernels still read.
         self._copies.wait_event(_stream_of_kernels().record())
         self._send(buffer, values, target)
         _stream_of_kernels().wait_event(buffer.copied)
@@ -133,15 +137,17 @@ class Stage:
                 buffer.copied.synchronize()
 
 
-_stages: weakref.WeakValueDictionary[tuple[int, ...], Stage] = weakref.WeakValueDictionary()
+_stages: weakref.WeakValueDictionary[tuple[int, ...], StagingBuffers] = (
+    weakref.WeakValueDictionary()
+)
 
 
-def stage_of(n_bytes: int, n_threads: int) -> Stage:
+def stage_of(n_bytes: int, n_threads: int) -> StagingBuffers:
     """Return the two buffers of this thread on the current device, which all tables share."""
     device = 0 if is_simulated() else current_device()
     key = threading.get_ident(), device, n_bytes
     if (stage := _stages.get(key)) is None:
-        stage = _stages[key] = Stage(n_bytes, n_threads)
+        stage = _stages[key] = StagingBuffers(n_bytes, n_threads)
     return stage
 
 
@@ -183,6 +189,7 @@ class Chunks:
         """
         order = list(range(self.n))
         if not self._is_forward:
+            # Back from where the last pass ended: two chunks are still in the buffers.
             order.reverse()
         self._is_forward = not self._is_forward
         ahead = deque(k for k in order if k >= self.n_resident)
@@ -196,6 +203,7 @@ class Chunks:
                     will_need(first, min(first + self.size, table.shape[0]))
                 filled.append(self._stage.fill(name, self._rows(table, k)))
 
+        # Both buffers are on their way before the first chunk is asked for.
         fill_next()
         fill_next()
         for k in order:
@@ -206,6 +214,7 @@ class Chunks:
             buffer = filled.popleft()
             _stream_of_kernels().wait_event(buffer.copied)
             yield k, buffer.there[: n * table.shape[1]].reshape(n, -1)
+            # Kernels that were launched meanwhile read the buffer: its next copy waits for them.
             buffer.was_read = _stream_of_kernels().record()
             fill_next()
 

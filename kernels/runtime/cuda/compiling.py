@@ -156,6 +156,7 @@ def kept_on_disk(compiled: Any) -> Any:
     try:
         closure = tuple(describe(cell.cell_contents) for cell in cells)
     except LookupError:
+        # A function from outside of the package has no description that would change with it.
         return compiled
     if keep_on_disk(compiled) and closure:
         named = SimpleNamespace(__code__=function.__code__, __closure__=(CellType(closure),))
@@ -178,6 +179,7 @@ def describe(value: Any) -> tuple[Any, ...]:
             raise LookupError(f"{function.__qualname__} is defined in {function.__module__}.")
         code, cells = function.__code__, function.__closure__ or ()
         of_closure = tuple(describe(cell.cell_contents) for cell in cells)
+        # The line tells apart functions of one name, as the branches of a factory define them.
         return (function.__module__, function.__qualname__, code.co_firstlineno, of_closure)
     if isinstance(value, tuple):
         return ("tuple", *map(describe, value))

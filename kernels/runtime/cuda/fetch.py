@@ -27,6 +27,7 @@ class Fetched:
         stream = cupy_stream()
         self._values = cupyx.empty_pinned(array.shape, array.dtype)
         self._source = array  # as long as the copy is under way
+        # Without waiting: the copy is ordered behind what the stream has been given so far.
         array.get(stream=stream, out=self._values, blocking=False)
         self._done = stream.record()
 

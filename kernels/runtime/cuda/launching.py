@@ -111,6 +111,8 @@ class Parameters:
         self._offsets = [WORD * n for n in np.cumsum([0, *n_words]).tolist()]
         self._words = np.zeros(sum(n_words), np.int64)
         begin = self._words.ctypes.data
+        # The driver reads a table of addresses, one for each word. Neither moves as long as the
+        # block lives, so that both are written once.
         self._pointers = np.arange(begin, begin + self._words.nbytes, WORD, np.uint64)
         self.pointers = self._pointers.ctypes.data
         self._addresses = memoryview(self._words.view(np.uint64))
@@ -119,6 +121,7 @@ class Parameters:
         self._types: list[type | None] = [None] * len(args)
         self.kinds = kinds
         self.ids: list[Any] = [None] * len(args)
+        # Called when an array is deleted: another object may get its identity.
         self._forget = [functools.partial(self.ids.__setitem__, i) for i in range(len(args))]
         self._held: list[Any] = [None] * len(args)
         self._lies: list[Any] = [None] * len(args)
@@ -128,6 +131,8 @@ class Parameters:
 
     def write(self, args: Sequence[Any]) -> None:
         """Write the arguments that are not those of the block."""
+        # The common launch has the same objects as the one before: comparing identities is all it
+        # costs.
         ids = list(map(id, args))
         if ids != self.ids:
             if len(ids) != len(self.ids):
@@ -138,12 +143,14 @@ class Parameters:
                 if type(argument) is self._types[i] and self._lies[i] == (
                     argument.dtype, argument.shape, argument.strides
                 ):  # fmt: skip
+                    # Another array of the same form: only its address differs.
                     self._addresses[self._places[i]] = argument.data.ptr
                     self._held[i] = ref(argument, self._forget[i])
                     self.ids[i] = ids[i]
                 elif not self._put(i, argument):
                     self.bind(args)
                     return
+        # Identity does not notice an array that was given another shape in place.
         for i, shape in self._shapes.items():
             if args[i].shape != shape:
                 self.bind(args)
@@ -173,7 +180,7 @@ class Parameters:
 
 
 class _OfThread(threading.local):
-    """What a thread keeps, by kernel and device."""
+    """The parameter blocks of a thread, by kernel and device."""
 
     def __init__(self) -> None:
         self.parameters: dict[tuple[Any, int], Parameters] = {}
@@ -198,6 +205,7 @@ def start(
     RuntimeError
         The driver refuses the launch.
     """
+    # Parameter blocks are a thread's own, so that launches of several threads need no lock.
     key = (function, device)
     parameters = _of_thread.parameters.get(key)
     if parameters is None:
@@ -241,6 +249,7 @@ def allow(parameters: Parameters, shared: int) -> None:
     driver, kernel = bindings(), parameters.kernel
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     with _loading:
+        # Again under the lock: another thread may have asked for as much meanwhile.
         if shared > kernel.shared:
             asked = attribute, shared, driver.CUkernel(int(kernel.handle)), parameters.device
             (status,) = driver.cuKernelSetAttribute(*asked)
@@ -280,6 +289,7 @@ def kernel_for(function: Any, device: int, kinds: tuple[Any, ...]) -> Loaded:
     A compiled kernel belongs to its device: its address is meaningless on another one.
     """
     key = (function, device, *kinds)
+    # One thread compiles or loads a kernel, the others wait for it.
     with _loading:
         if key not in _kernels:
             found = ahead.find(function, device, kinds)

@@ -35,6 +35,7 @@ def _hidden(builder: Any, value: Any) -> Any:
     from llvmlite import ir
 
     same = ir.FunctionType(value.type, [value.type])
+    # Input and output share a register, so that the assembly code is empty but for the comment.
     place = "l" if value.type.width == 64 else "r"
     return builder.asm(same, COMMENT, f"={place},0", [value], False)
 
@@ -107,7 +108,7 @@ def _declare_rolled() -> None:
     @lower_builtin("iternext", Iterator)
     @iternext_impl(RefType.UNTRACKED)
     def go_on(context, builder, signature, arguments, result):
-        """Without a branch, as Numba's own ``range`` has: nobody reads what is stored at the end.
+        """Without a branch, as Numba's own ``range`` has: what is stored at the end is never read.
         That no number is negative spares the question where they are indices."""
         iterator = proxy(signature.args[0], context, builder, arguments[0])
         number = _hidden(builder, builder.load(iterator.at))

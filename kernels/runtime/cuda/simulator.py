@@ -44,7 +44,7 @@ class SimulatedThread(threading.Thread):
         self.turn = taken_lock()
         self.error: BaseException | None = None
 
-    def take(self, block: Block, thread_idx: Any, thread_id: int) -> None:
+    def take(self, block: SimulatedBlock, thread_idx: Any, thread_id: int) -> None:
         """Become a thread of a block; it starts when it is its turn."""
         self.block = block
         self.blockIdx = block.index
@@ -54,6 +54,7 @@ class SimulatedThread(threading.Thread):
 
     def run(self) -> None:
         while True:
+            # Runs until a barrier, or the end of the kernel, passes the turn on.
             self.turn.acquire()
             block = self.block
             try:
@@ -68,6 +69,7 @@ class SimulatedThread(threading.Thread):
         block = self.block
         block.waiting.append(self)
         block.next_turn()
+        # Its turn comes again when all threads have reached the barrier.
         self.turn.acquire()
         if block.failed:
             raise _AbandonedError
@@ -76,8 +78,10 @@ class SimulatedThread(threading.Thread):
         block = self.block
         block.votes[self.thread_id] = bool(value)
         self.syncthreads()
+        # Behind the barrier all have voted.
         count = int(np.count_nonzero(block.votes))
         self.syncthreads()
+        # Behind this one all have counted, and votes may change.
         return count
 
     def syncthreads_and(self, value: Any) -> int:
@@ -91,7 +95,7 @@ class _AbandonedError(Exception):
     """Another thread of the block has failed."""
 
 
-class Block:
+class SimulatedBlock:
     """Replacement for the simulator's ``BlockManager``."""
 
     def __init__(
@@ -132,6 +136,7 @@ class Block:
         thread = next(self._turns, None)
         if thread is None:
             arrived, self.waiting = self.waiting, []
+            # Reversed: an access without its barrier fails in one order or the other.
             self._turns = reversed(arrived)
             thread = next(self._turns, None)
         (self._done if thread is None else thread.turn).release()
@@ -187,7 +192,7 @@ def _wrapping(add: Callable[..., Any]) -> Callable[..., Any]:
 
 def install() -> SimulatedCuda:
     """Change the simulator of this process, and return the ``cuda`` for kernels."""
-    launching.BlockManager = Block
+    launching.BlockManager = SimulatedBlock
     kernelapi.FakeCUDAShared.array = _shared_array
     kernelapi.FakeCUDAAtomic.add = _wrapping(kernelapi.FakeCUDAAtomic.add)
     return SimulatedCuda()

@@ -71,7 +71,7 @@ class Cuda:
     """The module ``cuda`` of Numba, imported when a kernel that uses it is compiled."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # questions of Python itself are no reason to import it
+        if name.startswith("__"):  # Python itself asks for these, which must not import it
             raise AttributeError(name)
         return getattr(numba_cuda(), name)
 
@@ -92,7 +92,7 @@ else:
     cuda = Cuda()
 
 
-class Kernel(Deferred):
+class CudaKernel(Deferred):
     """A kernel, compiled on first use where it was not compiled ahead, and kept on disk.
 
     Parameters
@@ -123,10 +123,10 @@ def kernel(
     function: Callable[..., None] | None = None, *, bounds: tuple[int, int] | None = None
 ) -> Any:
     """Decorate a kernel. It has no signature, which would compile it at import, and that needs a
-    GPU. ``bounds`` as in ``Kernel``."""
+    GPU. ``bounds`` as in ``CudaKernel``."""
     if function is None:
         return functools.partial(kernel, bounds=bounds)
-    return cuda.jit(function) if is_simulated() else Kernel(function, bounds)
+    return cuda.jit(function) if is_simulated() else CudaKernel(function, bounds)
 
 
 def device_function(function: Callable[..., Any]) -> Any:
@@ -221,6 +221,7 @@ def launch(
     """Start a kernel on the current stream, with ``shared`` bytes of dynamic shared memory: its
     ``cuda.shared.array(0, dtype)``."""
     if not is_simulated():
+        # CuPy's default stream has address 0, which the driver might take for another one.
         stream = cupy_stream().ptr or LEGACY_STREAM
         launching.start(function, blocks, threads, current_device(), stream, args, shared)
         return
@@ -229,6 +230,7 @@ def launch(
         function[blocks, threads, 0, shared](*passed)
     for argument, copy in zip(args, passed, strict=True):
         if copy is not argument and argument.flags.writeable:
+            # The simulator has written into the copy.
             argument[...] = copy
 
 
@@ -282,7 +284,7 @@ def on_device(array: Array) -> Array:
     return _arrays().asarray(array)
 
 
-class Records:
+class DeviceRecords:
     """Records in the memory of the device, for kernels to read and write: CuPy has none."""
 
     def __init__(self, memory: Array, dtype: np.dtype) -> None:
@@ -294,7 +296,7 @@ class Records:
 def records_in(memory: Array, offset: int, dtype: np.dtype, n: int) -> Any:
     """Return a view of ``n`` records, or numbers, in a uint8 array of the device."""
     part = memory[offset : offset + n * dtype.itemsize]
-    return part.view(dtype) if is_simulated() or dtype.names is None else Records(part, dtype)
+    return part.view(dtype) if is_simulated() or dtype.names is None else DeviceRecords(part, dtype)
 
 
 def write(array: Array, values: np.ndarray) -> None:
@@ -304,6 +306,7 @@ def write(array: Array, values: np.ndarray) -> None:
 
 def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
     """Return copies of small host arrays on the device, made by one transfer."""
+    # Arrays begin at multiples of 16 bytes, as vector loads need.
     offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
     host = np.empty(offsets[-1], np.uint8)
     for array, offset in zip(arrays, offsets[:-1], strict=True):

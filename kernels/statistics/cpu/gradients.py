@@ -33,6 +33,7 @@ def _compiled_for_custom(kernel: Any, cls: type) -> Any:
 def halve(values, n):
     """Add up the first n values (a power of two), upper halves onto lower halves."""
     while n > 1:
+        # Always in this order, whatever the number of threads: sums of float64 depend on it.
         n >>= 1
         for i in range(n):
             values[i] += values[n + i]
@@ -78,10 +79,12 @@ def _chunk_gradients(loss, y, number, raw, shift, weight, g, h, scratch):
     """Fill in ``g`` and ``h`` of a chunk. The targets are ``y``, or whether a row is of the class
     ``number`` if that is not negative; ``scratch`` is (4, SUM_CHUNK)."""
     n = g.size
+    # Float64 in scratch; gradients are rounded to float32 once, behind the weights.
     f, exact_g, exact_h, target = raw, scratch[1, :n], scratch[2, :n], scratch[3, :n]
     if shift.size > 0:
         f = scratch[0, :n]
         _subtract(raw, shift, f)
+    # A class of several: its targets are whether rows are of it, and need not be kept for all rows.
     if number < 0:
         _gradients(loss, y, f, exact_g, exact_h)
     else:
@@ -96,6 +99,8 @@ def _chunk_gradients(loss, y, number, raw, shift, weight, g, h, scratch):
 
 @inner
 def _magnitudes(values, magnitudes):
+    # A last chunk that is short is filled up with zeros: every chunk is summed as a tree of one
+    # shape.
     for i in range(values.size):
         magnitudes[i] = abs(values[i])
     for i in range(values.size, SUM_CHUNK):
@@ -126,10 +131,12 @@ def fill_chunks(
     """
     n_outputs, n = raw.shape
     n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
+    # A chunk belongs to one thread, and has one sum: how chunks are shared out changes nothing.
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         begin = chunk * SUM_CHUNK
         end = min(begin + SUM_CHUNK, n)
         own_shift, own_weight = shift[begin:end], weight[begin:end]
+        # All outputs of a chunk while its targets and weights are in the cache.
         for k in range(n_outputs):
             own_y = y[min(k, y.shape[0] - 1), begin:end]
             number = first_class + k if first_class >= 0 else first_class
@@ -150,6 +157,7 @@ def _gradients_worker(
     scratch = np.empty((4, SUM_CHUNK), np.float64)
     of_rows = y, first_class, raw, shift, weight, g, h
     fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
+    # Behind the barrier all chunks have their sums; the outputs are shared out to be joined.
     wait(barrier, n_threads)
     for k in range(thread, totals.shape[0], n_threads):
         for i in range(2):
@@ -200,6 +208,7 @@ def gradients_of_piece(
 
 def _chunks_of(raw: Array) -> np.ndarray:
     """Return zeros for the sums of chunks, as many as the next power of two."""
+    # Zeros up to a power of two do not change a sum, and make it a whole tree.
     n_chunks = -(-raw.shape[1] // SUM_CHUNK)
     return np.zeros((len(raw), 2, 1 << (n_chunks - 1).bit_length()))
 

@@ -22,6 +22,7 @@ def _row_error(sums, n, truth, begin):
         if begin.size > 0:
             best = begin[o]
             for k in range(begin[o] + 1, begin[o + 1]):
+                # Strictly: the lowest of the classes with the largest share, as in predictions.
                 if sums[k] / n > sums[best] / n:
                     best = k
             if best - begin[o] != truth[o]:
@@ -42,6 +43,7 @@ def _worker(
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         first = chunk * SUM_CHUNK
         last = min(first + SUM_CHUNK, n)
+        # Errors of earlier trees' means, for the rows that this batch does not touch.
         own[:] = 0.0
         if truth.shape[0] > 0:
             for i in range(first, last):
@@ -49,6 +51,7 @@ def _worker(
                     own[i - first] = _row_error(sums[i], n_models[i], truth[i], begin)
         for tree in range(n_trees):
             for i in range(first, last):
+                # Tree by tree, as after each of them the errors of all rows are summed up.
                 at = leaf[tree, i]
                 if at < 0:
                     continue

@@ -21,6 +21,7 @@ _draw = vectorise(draw)
 
 @inner
 def integers(g, h, row, key, scale_g, scale_h):
+    # One draw rounds both: its lower and its upper half are independent.
     bits = draw(key, row)
     qg = i32(stochastic_round(g * scale_g, float(i32(bits & LOW_16))))
     qh = i32(stochastic_round(h * scale_h, float(i32(bits >> S16))))
@@ -29,6 +30,7 @@ def integers(g, h, row, key, scale_g, scale_h):
 
 @inner
 def record_of(g, h, row):
+    # g, which is signed, is on top: an arithmetic shift brings it back with its sign.
     return (u64(g) << u64(48)) | (u64(h) << u64(32)) | row
 
 
@@ -46,7 +48,7 @@ def quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
 
 @inner
 def _quantise_sample(g, h, rows, begin, end, first, key, scale_g, scale_h, records):
-    """Do the same for the rows ``rows[begin:end]``."""
+    """Round the statistics of the rows ``rows[begin:end]``; return the sums of the integers."""
     sum_g = sum_h = i64(0)
     for i in range(u64(begin), u64(end)):
         row = u64(rows[i])
@@ -67,6 +69,7 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records
             sum_g, sum_h = _quantise_sample(g[k], h[k], rows, begin, end, *how)
         else:
             sum_g, sum_h = quantise_all(g[k], h[k], begin, end, *how)
+        # Sums of integers, one addition a thread: the order does not matter.
         atomic_add(sums[k], 0, sum_g)
         atomic_add(sums[k], 1, sum_h)
 

@@ -8,7 +8,7 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
 from ...runtime.cpu.team import run
 from ...scalars.rng import draw
-from ..samples import Sample
+from ..samples import SampleRecords
 
 u64 = np.uint64
 
@@ -17,6 +17,8 @@ u64 = np.uint64
 def _count_worker(thread, n_threads, barrier, counts, n_draws, key):
     n = u64(counts.size)
     for i in range(n_draws):
+        # A draw has 32 bits: the high word of the product is a row, without the division of a
+        # remainder.
         counts[draw(key, u64(i)) * n >> u64(32)] += 1
 
 
@@ -36,7 +38,7 @@ def _records_worker(thread, n_threads, barrier, counts, records):
         m += counts[row] > 0
 
 
-def records_of_sample(counts: Array) -> Sample:
+def records_of_sample(counts: Array) -> SampleRecords:
     records = np.empty(np.count_nonzero(counts) + 1, np.uint64)
     run(_records_worker, 1, counts, records)
-    return Sample(records, np.array([records.size - 1]))
+    return SampleRecords(records, np.array([records.size - 1]))

@@ -55,12 +55,13 @@ def halve(sums_g, sums_h, tops_g, tops_h, t):
     largest of the threads' values. The results are in the first entries."""
     half = u32(SUM_CHUNK // 2)
     while half > u32(0):
-        cuda.syncthreads()
+        cuda.syncthreads()  # the values, or the sums of the step before, are there
         k = t
         while k < half:
             sums_g[k] += sums_g[u32(k + half)]
             sums_h[k] += sums_h[u32(k + half)]
             k = u32(k + u32(BLOCK))
+        # Of the largest there is one a thread, so that fewer steps join them.
         if half < u32(BLOCK) and t < half:
             tops_g[t] = max(tops_g[t], tops_g[u32(t + half)])
             tops_h[t] = max(tops_h[t], tops_h[u32(t + half)])
@@ -74,6 +75,7 @@ def add_up(sums, turn, value):
     a pair of neighbouring turns, then a pair of pairs, and so on. Return the sum of the largest
     tree that ends here; that of the last turn is the sum of all."""
     level = u32(0)
+    # As a binary counter carries: a pair of trees of the same size becomes one.
     while (turn >> level) & u32(1):
         value += sums[level]
         level = u32(level + u32(1))
@@ -100,6 +102,8 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
     while k < u32(SUM_CHUNK):
         sum_g = sum_h = f64(0)
         if k < n_blocks:
+            # Read by atomic operations, which see what other blocks have added; a plain load may be
+            # stale.
             sum_g = cuda.atomic.add(measures, (SUM_G, k), 0.0)
             sum_h = cuda.atomic.add(measures, (SUM_H, k), 0.0)
             top_g = max(top_g, cuda.atomic.add(measures, (MAX_G, k), 0.0))
@@ -111,6 +115,7 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
     tops_h[t] = f32(top_h)
     halve(sums_g, sums_h, tops_g, tops_h, t)
     if t == u32(0):
+        # One thread finds the scales that follow: no later kernel waits for the host to know them.
         max_g, max_h = f64(tops_g[0]), f64(tops_h[0])
         n_outputs = i64(cuda.gridDim.y)
         first = output * i64(QUANTISING)
@@ -128,7 +133,7 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
 
 @functools.cache
 def gradients_kernel(loss: type) -> Any:
-    """The kernel that is specialised on a class of ``scalars.losses``."""
+    """Return the kernel that is specialised on a class of ``scalars.losses``."""
     gradient = formulas_of(loss).gradient
 
     @device_function
@@ -136,6 +141,7 @@ def gradients_kernel(loss: type) -> Any:
         """Write the gradient and the hessian of row i of n, and return their sizes."""
         if i >= n:
             return f32(0), f32(0)
+        # The update of the last round, if it was left to this launch, comes first.
         f = raw[i]
         if leaf.shape[0] > 0:
             f += mul(factor, values[u32(leaf[i])])
@@ -145,6 +151,7 @@ def gradients_kernel(loss: type) -> Any:
         target = y[i]
         if class_ >= f64(0):
             target = select(target == class_, 1.0, 0.0)
+        # In float64; rounded to float32 once, behind the weight.
         g_i, h_i = gradient(target, f, parameter)
         if weight.shape[0] > 0:
             g_i = mul(weight[i], g_i)
@@ -168,6 +175,8 @@ def gradients_kernel(loss: type) -> Any:
         """
         sums_g = cuda.shared.array(SUM_CHUNK, np.float64)
         sums_h = cuda.shared.array(SUM_CHUNK, np.float64)
+        # Turns: a block may have several chunks, whose sums it joins as the tree of all chunks
+        # would.
         tops_g = cuda.shared.array(BLOCK, np.float32)
         tops_h = cuda.shared.array(BLOCK, np.float32)
         turns_g = cuda.shared.array(MOST_LEVELS, np.float64)
@@ -185,11 +194,15 @@ def gradients_kernel(loss: type) -> Any:
         top_g = f32(0)
         top_h = f32(0)
         for turn in range(n_turns):
+            # Blocks take chunks in the order of ``next_place``, so that those which are summed
+            # first follow each other.
             chunk = u32(u32(cuda.blockIdx.x) + u32(place * u32(cuda.gridDim.x)))
+            # A turn beyond the last chunk adds zeros, which keeps the shape of the tree.
             sum_g = sum_h = largest_g = largest_h = f64(0)
             if chunk < n_chunks:
                 k = t
                 while k < u32(SUM_CHUNK):
+                    # Write: gradients and hessians of the chunk's rows.
                     size_g, size_h = write_row(
                         u32(chunk * u32(SUM_CHUNK) + k), n, own_y, class_, own_raw, parameter,
                         shift, weight, leaf, values, factor, own_g, own_h,
@@ -201,6 +214,7 @@ def gradients_kernel(loss: type) -> Any:
                     k = u32(k + u32(BLOCK))
                 tops_g[t] = top_g
                 tops_h[t] = top_h
+                # Sum: the chunk's rows as a tree of fixed shape.
                 halve(sums_g, sums_h, tops_g, tops_h, t)
                 sum_g = sums_g[0]
                 sum_h = sums_h[0]
@@ -213,7 +227,10 @@ def gradients_kernel(loss: type) -> Any:
                     of_block[MAX_G] = largest_g
                     of_block[MAX_H] = largest_h
             cuda.syncthreads()
+            # Behind the barrier the shared sums are free for the next chunk.
             place = next_place(place, u32(n_turns >> 1))
+        # Join: what the block has found, to its column; the block that is last to arrive joins all
+        # columns.
         if t == u32(0):
             for k in range(ARRIVED):
                 cuda.atomic.add(own, (k, cuda.blockIdx.x), of_block[k])
@@ -277,6 +294,7 @@ def launch_gradients(
     raw predictions."""
     n_outputs, n = g.shape
     chunks = -(-n // SUM_CHUNK)
+    # A power of two, as are the blocks: the tree of all chunks is whole.
     n_places = 1 << (chunks - 1).bit_length()
     blocks = min(n_places, SUM_CHUNK, 1 << (blocks_for(chunks).bit_length() - 1))
     measures = zeros((n_outputs, ARRIVED + 1, blocks), np.float64)
@@ -310,7 +328,7 @@ def measure_chunks(
 
 @functools.cache
 def row_values_kernel(loss: type) -> Any:
-    """The kernel that is specialised on a class of ``scalars.losses``."""
+    """Return the kernel that is specialised on a class of ``scalars.losses``."""
     value = formulas_of(loss).value
 
     @kernel

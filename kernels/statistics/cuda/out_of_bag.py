@@ -51,6 +51,8 @@ def halve(errors, sums, t):
     entry of ``sums``, which is half as long."""
     cuda.syncthreads()
     for k in range(t, HALF, BLOCK):
+        # The first step writes elsewhere: the errors of single rows are needed again for the next
+        # tree.
         sums[k] = errors[k] + errors[k + HALF]
     half = HALF >> 1
     while half > 0:
@@ -72,6 +74,8 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
     while chunk * SUM_CHUNK < n:
         first = chunk * SUM_CHUNK
         for k in range(t, SUM_CHUNK, BLOCK):
+            # A row always belongs to the same thread, so that its sums need neither atomics nor
+            # barriers.
             i = first + k
             errors[k] = 0.0
             if measures and i < n and n_models[i] > 0:
@@ -84,6 +88,7 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
                     for column in rolled(range(sums.shape[1])):
                         sums[i, column] += value[at, column]
                     if n_models[i] == 0:
+                        # A count: the order does not matter.
                         cuda.atomic.add(n_new, tree, 1)
                     n_models[i] += 1
                     if measures:
@@ -92,18 +97,20 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
                 halve(errors, halved, t)
                 if t == 0:
                     of_chunks[tree, chunk] = halved[0]
+                # The sum has been written before the next tree changes what it is made of.
                 cuda.syncthreads()
         chunk += cuda.gridDim.x
 
 
 @kernel
 def add_chunks(of_chunks, errors):
-    """The chunks of a tree a block at a time, upper halves onto lower halves."""
+    """Add up the chunks of a tree, a block at a time, upper halves onto lower halves."""
     t = cuda.threadIdx.x
     tree = i64(cuda.blockIdx.x)
     while tree < of_chunks.shape[0]:
         half = i64(of_chunks.shape[1] >> 1)
         while half > 0:
+            # The columns are a power of two, filled up with zeros: the same tree as on the CPU.
             k = i64(t)
             while k < half:
                 of_chunks[tree, k] += of_chunks[tree, k + half]

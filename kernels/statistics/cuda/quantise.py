@@ -29,6 +29,7 @@ def make_records(g, h, rows, begin, key, first, scales, records, sums):
     sum_h = i64(0)
     output = i64(cuda.blockIdx.y)
     own_g, own_h, own = g[output], h[output], records[output]
+    # Every output rounds by a key of its own; a row's draw does not depend on the sample.
     own_key = draw(key, u64(first + output))
     n = u32(records.shape[1])
     sampled = rows.shape[0] > 0
@@ -36,6 +37,7 @@ def make_records(g, h, rows, begin, key, first, scales, records, sums):
     scale_h = scales[output, 1]
     i = u32(cuda.grid(1))
     while i < n:
+        # Make the record of a row, and sum up the thread's.
         row = i64(i)
         if sampled:
             row = i64(rows[i])
@@ -46,11 +48,13 @@ def make_records(g, h, rows, begin, key, first, scales, records, sums):
         sum_g += g_int
         sum_h += h_int
         i = u32(i + cuda.gridsize(1))
+    # Sum up those of the block: integers, in any order.
     g_of_block[t] = sum_g
     h_of_block[t] = sum_h
     cuda.syncthreads()
     half = BLOCK // 2
     while half > 0:
+        # Behind the barrier the upper half is there.
         if t < half:
             g_of_block[t] += g_of_block[t + half]
             h_of_block[t] += h_of_block[t + half]
@@ -70,7 +74,7 @@ def quantise(
 def quantise_from(
     begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
-    """Do the same for rows that are those from ``begin`` on of a larger table."""
+    """Quantise the rows from ``begin`` on of a larger table."""
     n_outputs, n = g.shape[0], rows.shape[0] or g.shape[1]
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)

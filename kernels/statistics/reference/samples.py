@@ -7,7 +7,7 @@ from array_api_compat import array_namespace, device
 from ...runtime.arrays import Array
 from ...scalars import rng
 from ...scalars.primitives import vectorise
-from ..samples import Sample
+from ..samples import SampleRecords
 
 draw = vectorise(rng.draw)
 
@@ -22,10 +22,10 @@ def count_draws(counts: Array, n_draws: int, key: int) -> None:
     counts[...] = counts + xp.astype(hits, xp.int32)
 
 
-def records_of_sample(counts: Array) -> Sample:
+def records_of_sample(counts: Array) -> SampleRecords:
     """In int64, which has shifts in every library."""
     xp = array_namespace(counts)
     (rows,) = xp.nonzero(counts)
     multiplicity = xp.astype(xp.take(counts, rows), xp.int64)
     size = xp.asarray([rows.shape[0]], dtype=xp.int64, device=device(counts))
-    return Sample(xp.astype(multiplicity << 32 | rows, xp.uint64), size)
+    return SampleRecords(xp.astype(multiplicity << 32 | rows, xp.uint64), size)

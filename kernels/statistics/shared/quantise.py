@@ -32,7 +32,7 @@ def quantise_in(
     first: int,
     scales: Sequence[Scales],
 ) -> TreeRecords:
-    """Do the same in the memory that the records take."""
+    """Quantise into memory that is there for the records."""
     share = current_share()
     assert share is not None
     records = TreeRecords(words, np.zeros((len(g), 2), np.int64), scales)

@@ -21,6 +21,7 @@ from ..intervals import LOGISTIC, NORMAL
 @inner
 def _gradients(lower, upper, score, inverse, distribution, g, h):
     if distribution == NORMAL:
+        # A loop for each distribution: the branch outside lets each of them be compiled straight.
         for i in range(g.size):
             g[i], h[i] = normal_gradient(lower[i], upper[i], score[i], inverse)
     elif distribution == LOGISTIC:

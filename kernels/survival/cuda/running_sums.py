@@ -22,12 +22,15 @@ def sum_blocks(values, sums, totals):
     n_blocks = u32(u32(n + u32(BLOCK - 1)) // u32(BLOCK))
     while block < n_blocks:
         first = u32(block * u32(BLOCK))
+        # Load a block: neighbours read neighbours.
         k = t
         while k < u32(BLOCK):
             if u32(first + k) < n:
                 shared[k] = values[u32(first + k)]
             k = u32(k + cuda.blockDim.x)
         cuda.syncthreads()
+        # Behind the barrier the values are there. One thread adds: the contract's order is value by
+        # value.
         end = min(u32(n - first), u32(BLOCK))
         if t == u32(0):
             total = shared[0]
@@ -38,11 +41,13 @@ def sum_blocks(values, sums, totals):
                 k = u32(k + u32(1))
             totals[block] = total
         cuda.syncthreads()
+        # Store: behind the barrier the sums are there.
         k = t
         while k < end:
             sums[u32(first + k)] = shared[k]
             k = u32(k + cuda.blockDim.x)
         cuda.syncthreads()
+        # Behind the barrier all are stored, and the block's memory may be written again.
         block = u32(block + cuda.gridDim.x)
 
 
@@ -62,6 +67,7 @@ def running_sums(values: Array) -> Array:
     sums, totals = empty(n, np.float64), empty(n_blocks, np.float64)
     launch(sum_blocks, blocks_for_rows(n, THREADS), THREADS, values, sums, totals)
     if n_blocks > 1:
+        # The totals of blocks are summed up in the same way, a level higher.
         args = (sums, running_sums(totals))
         launch(add_totals, blocks_for_rows(n, THREADS), THREADS, *args)
     return sums

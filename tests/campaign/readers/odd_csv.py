@@ -21,8 +21,8 @@ from gpuens.command import training
 from gpuens.command.columns import MISSING_WORDS, learn
 from gpuens.command.errors import CommandError
 from gpuens.command.features import choose, features_for, features_of, remember
-from gpuens.command.tables import Table, read
-from gpuens.command.types import BOOLEAN, DATE, EMPTY, TEXT, Overrides, Reading
+from gpuens.command.tables import FileTable, read
+from gpuens.command.types import BOOLEAN, DATE, EMPTY, TEXT, ColumnReading, Overrides
 
 from ..attack import Attack, unnamed, wrong
 from ..odd_files import DATE_STYLES, Column, Style, style, table, text_of, written
@@ -76,14 +76,14 @@ class OddCsv(Attack):
         except RefusedError:
             self.counts["refused"] += 1
 
-    def _read(self, data: bytes, overrides: Overrides) -> Table:
+    def _read(self, data: bytes, overrides: Overrides) -> FileTable:
         path = self.scratch / ("odd.csv.gz" if data[:2] == b"\x1f\x8b" else "odd.csv")
         path.write_bytes(data)
         return _or_refused(lambda: read(str(path), overrides))
 
     def _learned(
         self, rng: np.random.Generator, data: bytes, columns: list[Column], how: Style
-    ) -> tuple[dict[str, Reading], Overrides, Table]:
+    ) -> tuple[dict[str, ColumnReading], Overrides, FileTable]:
         overrides = Overrides()
         if rng.random() < 0.2:
             overrides = Overrides(
@@ -99,9 +99,13 @@ class OddCsv(Attack):
         return readings, overrides, found
 
     def _check(
-        self, columns: list[Column], readings: dict[str, Reading], notes: list[str], found: Table,
+        self,
+        columns: list[Column],
+        readings: dict[str, ColumnReading],
+        notes: list[str],
+        found: FileTable,
         data: bytes,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Compare all columns with what was written."""
         if any(note.startswith(ON_ROWS) for note in found.notes):
             self.counts["noted"] += 1
@@ -123,7 +127,7 @@ class OddCsv(Attack):
             self.counts["right"] += 1
 
     def _found(
-        self, place: str, columns: list[Column], found: Table, data: bytes, text: str
+        self, place: str, columns: list[Column], found: FileTable, data: bytes, text: str
     ) -> None:
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         path = self.folder / "odd.csv"
@@ -177,8 +181,8 @@ class OddCsv(Attack):
                 self._found(f"{kind}: {column.kind}", [column], found, damaged.encode(), problem)
 
     def _applied(
-        self, rng: np.random.Generator, readings: dict[str, Reading], overrides: Overrides,
-        found: Table, columns: list[Column],
+        self, rng: np.random.Generator, readings: dict[str, ColumnReading], overrides: Overrides,
+        found: FileTable, columns: list[Column],
     ) -> None:  # fmt: skip
         """Read another file by the types of the first, as predict does."""
         try:
@@ -346,7 +350,7 @@ def _kept_marks(notes: list[str]) -> str:
     return "\\" * ("doubled backslashes" in said)
 
 
-def _difference(column: Column, reading: Reading, marks: str = "") -> str:
+def _difference(column: Column, reading: ColumnReading, marks: str = "") -> str:
     """Return how the values of a column differ from those that were read, but for marks that are
     kept, or an empty text."""
     kind, truth, found = reading.type.kind, column.values, reading.values
@@ -381,7 +385,7 @@ def _difference(column: Column, reading: Reading, marks: str = "") -> str:
     return _report(same.tolist(), truth, found)
 
 
-def _difference_beyond_a_row(column: Column, reading: Reading, kind: str, marks: str) -> str:
+def _difference_beyond_a_row(column: Column, reading: ColumnReading, kind: str, marks: str) -> str:
     """Return how values differ, but for one damaged row, and what a cut leaves out."""
     problem = _difference(column, reading, marks)
     n, m = len(column.values), len(reading.values)

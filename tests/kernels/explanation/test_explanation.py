@@ -10,7 +10,7 @@ import pytest
 
 from gpuens.kernels.explanation.contributions import add_contributions
 from gpuens.kernels.explanation.interventional import add_interventional, pattern_weights
-from gpuens.kernels.explanation.program import TREES_TOGETHER, Program, Splits, lay_out
+from gpuens.kernels.explanation.program import TREES_TOGETHER, DepthFirstSplits, Program, lay_out
 from gpuens.kernels.explanation.quadrature import rules_up_to
 from gpuens.kernels.prediction.traverse import Trees
 from tests.support.forest_problems import CATEGORIES, NUMERIC, awkward_values, random_forest
@@ -33,7 +33,7 @@ def problem(target, random_tree):
 
 
 def on(target: Any, program: Program) -> Program:
-    splits = Splits(*map(target.array, program.splits))
+    splits = DepthFirstSplits(*map(target.array, program.splits))
     return Program(splits, *map(target.array, program[1:]))
 
 

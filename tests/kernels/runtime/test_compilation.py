@@ -215,7 +215,7 @@ def test_a_person_is_told_once_that_kernels_are_compiled(
 ):
     """And, where no wheel was installed, what would spare that."""
     monkeypatch.setattr(native, "is_from_sources", lambda: from_sources)
-    monkeypatch.setattr(disk, "watch", watch := first_use.Watch())
+    monkeypatch.setattr(disk, "watch", watch := first_use.CompilationWatch())
     monkeypatch.setattr("sys.stderr", shown := stderr())
     watch.sum_up()
     for key in ("narrow", "wide"):

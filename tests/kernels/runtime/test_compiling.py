@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.runtime import uncollected
-from gpuens.kernels.runtime.compilation import Kernel, inner, kernel
+from gpuens.kernels.runtime.compilation import CpuKernel, inner, kernel
 from gpuens.kernels.scalars.deferred import Function, declaration
 from gpuens.kernels.scalars.linked import LinkedLibrary
 from gpuens.kernels.scalars.primitives import formula
 
 
-class Uncached(Kernel):
+class Uncached(CpuKernel):
     """A kernel that is compiled in every process."""
 
     def _make(self, numba):
