@@ -7,18 +7,16 @@ trees as gradient boosting, the members of votes and stacks a quarter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from sklearn.metrics import log_loss, mean_pinball_loss, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 
 from ..common import peers
 from ..common.peers import OURS, percent_wrong
 
-QUANTILES = (0.1, 0.5, 0.9)
 LEAVES = 16
 """Of AdaBoost's trees, at least."""
 
@@ -100,16 +98,6 @@ def stacking(library: str, setup: Setup) -> Any:
     return build(library, "Stacking", setup, estimators=members(library, setup), cv=5)
 
 
-def quantile_forest(library: str, setup: Setup) -> Any:
-    """At least five rows a leaf; beside it the same weights on the leaves of scikit-learn's
-    random forest, which has no such estimator."""
-    settings = {"n_estimators": max(1, setup.trees // 2), "min_samples_leaf": 5,
-                "random_state": setup.seed}  # fmt: skip
-    if library != OURS:
-        return QuantileForest(build(library, "RandomForest", setup, **settings))
-    return peers.build(library, "QuantileForestRegressor", setup.threads, **settings)
-
-
 def isolation_forest(library: str, setup: Setup) -> Any:
     return peers.build(
         library, "IsolationForest", setup.threads, n_estimators=setup.trees,
@@ -125,63 +113,9 @@ def root_mean_square(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(root_mean_squared_error(y, model.predict(X)))
 
 
-def pinball(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Mean over the quantiles."""
-    predicted = model.predict(X, quantiles=list(QUANTILES))
-    losses = [mean_pinball_loss(y, p, alpha=q) for q, p in zip(QUANTILES, predicted.T, strict=True)]
-    return float(np.mean(losses))
-
-
 def above_the_curve(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """The share of pairs of an outlier (1) and another row that are in the wrong order."""
     return 1.0 - float(roc_auc_score(y, -np.asarray(model.score_samples(X))))
-
-
-class QuantileForest:
-    """A quantile regression forest on the leaves of scikit-learn's random forest.
-
-    Meinshausen's weights: in each tree the training rows of a leaf share a weight of one, in
-    proportion to how often they were drawn. The forest draws as many rows a tree as there are.
-    """
-
-    def __init__(self, forest: Any) -> None:
-        self.forest = forest
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> QuantileForest:
-        self.forest.fit(X, y)
-        order = np.argsort(y, kind="stable")
-        self._y = y[order]
-        leaves = self.forest.apply(X)[order]
-        counts = [np.bincount(drawn, minlength=len(y)) for drawn in self.forest.estimators_samples_]
-        drawn = np.column_stack(counts)[order].astype(float)
-        sizes = [tree.tree_.node_count for tree in self.forest.estimators_]
-        self._begin = np.cumsum([0, *sizes[:-1]])
-        places = leaves + self._begin
-        in_leaf = np.bincount(places.ravel(), drawn.ravel(), minlength=sum(sizes))
-        weights = drawn / in_leaf[places] / len(sizes)
-        self._weights = _sparse(places, weights, sum(sizes)).T.tocsr()
-        return self
-
-    def predict(self, X: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
-        """The smallest target up to which the weights add up to q; shape (n, quantiles)."""
-        places = self.forest.apply(X) + self._begin
-        reached = _sparse(places, np.ones(places.shape), self._weights.shape[0])
-        predicted = np.empty((len(X), len(quantiles)))
-        weights = (reached @ self._weights).tocsr()
-        weights.sort_indices()  # columns are training rows by ascending target
-        for i in range(len(X)):
-            own = slice(weights.indptr[i], weights.indptr[i + 1])
-            total = np.cumsum(weights.data[own])
-            at = np.searchsorted(total, np.asarray(quantiles) - 1e-12)
-            predicted[i] = self._y[weights.indices[own][np.minimum(at, total.size - 1)]]
-        return predicted
-
-
-def _sparse(places: np.ndarray, values: np.ndarray, n_places: int) -> csr_array:
-    """One row for each row of ``places``, shape (n, trees), with a value at each place."""
-    n, n_trees = places.shape
-    begin = np.arange(n + 1) * n_trees
-    return csr_array((values.ravel(), places.ravel(), begin), shape=(n, n_places))
 
 
 @dataclass(frozen=True)
@@ -218,7 +152,6 @@ ESTIMATORS = {
     ),
     "voting": Kind(voting, FEW, of_classes=LOG_LOSS),
     "stacking": Kind(stacking, FEW, of_classes=LOG_LOSS),
-    "quantile forest": Kind(quantile_forest, NUMBERS, of_numbers=("pinball loss", pinball)),
     "isolation forest": Kind(
         isolation_forest, OUTLIERS, of_classes=("1 - AUC", above_the_curve)
     ),

@@ -7,14 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.accuracy import accuracy, boosting, estimators
-from benchmarks.accuracy.estimators import QuantileForest
 from benchmarks.common import peers
 from benchmarks.common.peers import BOTH
 from benchmarks.common.tables import Table
-from gpuens import QuantileForestRegressor
 from gpuens.datasets import make_higgs_like
 
 PEERS = ["LightGBM", "XGBoost", "HistGB", "CatBoost"]
@@ -40,7 +37,7 @@ def test_comparisons_of_boosting(measured, capsys):
     losses = results["losses"]
     assert list(losses) == ["spambase", "covtype_first20k", "bike"]
     assert list(losses["bike"]["linear leaves, the settings"]) == ["gpuens", *PEERS[:1]]
-    assert list(losses["bike"]["defaults"]) == ["gpuens", *filter(peers.present, PEERS)]
+    assert list(losses["bike"][boosting.EQUAL_ROUNDS]) == ["gpuens", *filter(peers.present, PEERS)]
     for by_peer in results["summary"].values():
         for entry in by_peer.values():
             assert entry["worst"] >= entry["geometric_mean"] > 0
@@ -89,8 +86,8 @@ def test_a_library_that_fails_is_named_in_its_comparison(measured, monkeypatch):
     monkeypatch.setattr(peers, "estimator", fail)
     monkeypatch.setattr(peers, "installed", lambda names: ["gpuens", "HistGB"])
     results = measured("--trees", 2, "--only", "spambase", "--estimators", accuracy.COMPARISONS)
-    assert results["gaps"] == ["HistGB on spambase (defaults): no"]
-    assert list(results["losses"]["spambase"]["defaults"]) == ["gpuens"]
+    assert results["gaps"] == [f"HistGB on spambase ({boosting.EQUAL_ROUNDS}): no"]
+    assert list(results["losses"]["spambase"][boosting.EQUAL_ROUNDS]) == ["gpuens"]
     assert results["summary"] == {}
 
 
@@ -142,34 +139,3 @@ def test_outliers_are_the_small_classes():
 
     assert labels(3, 5).tolist() == [1] * 3 + [0] * 5
     assert labels(4, 3, 9, 2, 8).tolist() == [1] * 7 + [0] * 9 + [1] * 2 + [0] * 8
-
-
-@pytest.fixture
-def forest_and_table():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3)).astype(np.float32)
-    y = X[:, 0] + rng.normal(size=300)
-    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
-    return QuantileForest(forest).fit(X[:200], y[:200]), X, y
-
-
-def test_weights_of_the_quantile_forest_give_the_mean_of_its_forest(forest_and_table):
-    model, X, _ = forest_and_table
-    ones = np.zeros((100, model._weights.shape[0]))
-    places = model.forest.apply(X[200:]) + model._begin
-    np.put_along_axis(ones, places, 1.0, axis=1)
-    weights = ones @ model._weights
-    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
-    np.testing.assert_allclose(weights @ model._y, model.forest.predict(X[200:]))
-    low, high = model.predict(X[200:], [0.1, 0.9]).T
-    for row, at_low, at_high in zip(weights, low, high, strict=True):
-        for value, q in ((at_low, 0.1), (at_high, 0.9)):
-            assert row[model._y <= value].sum() >= q - 1e-9 > row[model._y < value].sum() - 2e-9
-
-
-def test_it_is_a_peer_of_our_own(forest_and_table):
-    model, X, y = forest_and_table
-    ours = QuantileForestRegressor(200, min_samples_leaf=5, device="cpu", random_state=0)
-    ours.fit(X[:200], y[:200])
-    losses = [estimators.pinball(each, X[200:], y[200:]) for each in (model, ours)]
-    assert losses[0] == pytest.approx(losses[1], rel=0.1)
