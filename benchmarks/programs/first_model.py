@@ -9,14 +9,10 @@ processes
     code, without what they import. The time of an import is longer under this option.
 compiling
     Processes that find no compiled kernels: ``GPUENS_KERNELS=compiled``, and an empty cache.
-
-With ``--python`` another environment is measured, such as one where only the wheel is installed:
-what it holds decides much of the time, since scikit-learn imports pandas where it is there.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +27,7 @@ from gpuens.datasets import make_higgs_like
 from ..common.goals import Goal, measured
 from ..common.markdown import pivot
 from ..common.peers import GapError, say_skipped
-from ..common.processes import Interpreter
+from ..common.processes import run_python
 from ..common.program import Content, Options, Program, Results
 
 MODELS = {
@@ -70,19 +66,6 @@ t4, c4 = clock(), busy()
 parts = {{"import": t1 - t0, "fit": t3 - t2, "predict": t4 - t3}}
 print(json.dumps({{**parts, "total": sum(parts.values()), "CPU": c4 - c2 + c1 - c0}}))
 """
-VERSIONS = """
-import json, platform, sys
-from importlib.metadata import PackageNotFoundError, version
-found = {"python": platform.python_version()}
-for package in sys.argv[1:]:
-    try:
-        found[package] = version(package)
-    except PackageNotFoundError:
-        pass
-print(json.dumps(found))
-"""
-PACKAGES = ("gpuens", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "xgboost",
-            "xgboost-cpu", "lightgbm")  # fmt: skip
 SHOWN = ("scipy", "sklearn", "numpy", "numba", "pandas", "pyarrow", "gpuens", "gpuens.kernels")
 """Packages with a column; the others share one."""
 
@@ -93,15 +76,11 @@ class Processes:
     """Starts processes that fit one model each."""
 
     def __init__(self, options: Options, folder: Path) -> None:
-        self.interpreter = Interpreter(options.python, folder)
         self.arguments = folder / "table.npz", options.trees, options.threads
 
     def model(self, name: str, *flags: str, **environment: str) -> tuple[Seconds, str]:
         """Fit a model in a new process; returns its times, and what it wrote to stderr."""
-        return self.interpreter.run(code_of(name), self.arguments, environment, flags)
-
-    def versions(self) -> dict[str, str]:
-        return self.interpreter.run(VERSIONS, PACKAGES)[0]
+        return run_python(code_of(name), self.arguments, environment, flags)
 
 
 def code_of(name: str) -> str:
@@ -159,7 +138,7 @@ def processes(options: Options) -> Results:
         for _ in range(options.repeats):
             rounds.append({name: started.model(name)[0] for name in imports})
         found = {"medians": medians_of(rounds), "imports": imports}
-        return {**found, "environment": started.versions(), "gaps": gaps}
+        return {**found, "gaps": gaps}
 
 
 def compiling(options: Options) -> Results:
@@ -201,9 +180,6 @@ def show(content: Content) -> Iterator[str]:
             name: import_cells(milliseconds)
             for name, milliseconds in results["processes"]["imports"].items()
         })  # fmt: skip
-        environment = results["processes"]["environment"]
-        of = ", ".join(f"{package} {number}" for package, number in environment.items())
-        yield f"First models were fitted with {of}."
 
 
 def goals(content: Content) -> Iterator[Goal]:
@@ -230,7 +206,6 @@ PROGRAM = Program(
         "threads": (2, "threads of each library"),
         "rows": (20_000, "rows of the table"),
         "trees": (10, "rounds, trees"),
-        "python": (Path(sys.executable), "interpreter whose environment is measured"),
     },
     show, goals,
 )  # fmt: skip

@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 
 from gpuens.datasets import make_higgs_like
+from gpuens.devices.placement import CPU
+from gpuens.inputs.binning import Binner
+from gpuens.kernels.runtime.cpu.team import using_threads
 
 from ..common import peers, pictures
 from ..common.goals import Goal
@@ -65,7 +68,18 @@ def measure_here(library: str, device: str, size: dict[str, Any]) -> dict[str, f
         found["fit"], _ = seconds_of(train, threads)
         found["memory"] = place.peak_bytes(train) or 0
     found["predict"], _ = seconds_of(place.waiting(lambda: model.predict_proba(X)), threads)
-    return found
+    return {**found, **(binning(X, settings) if (library, device) == (OURS, "cpu") else {})}
+
+
+def binning(X: np.ndarray, settings: peers.Settings) -> dict[str, float]:
+    """Return the seconds of cut points, and of all binning, which ``gpu_model`` reads."""
+    fit_binner = partial(
+        Binner.fit, X, None, settings.max_bins or 255, 0, CPU, settings.threads
+    )  # fmt: skip
+    with using_threads(settings.threads):
+        cuts, binner = seconds_of(fit_binner, settings.threads)
+        bins, _ = seconds_of(lambda: binner.transform(X, CPU), settings.threads)
+    return {"cuts": cuts, "bin": cuts + bins}
 
 
 def turns(
@@ -93,7 +107,7 @@ def turns(
 def part_of(runs: list[dict[str, float]], input_bytes: int) -> Results:
     """Return medians and ranges of times, and the largest peak of memory."""
     peak = max(run["memory"] for run in runs)
-    timed = {name: summary([run[name] for run in runs]) for name in ("fit", "predict")}
+    timed = {name: summary([run[name] for run in runs]) for name in runs[0] if name != "memory"}
     return {**timed, "memory": {"peak": peak, "relative": peak / input_bytes}}
 
 

@@ -123,7 +123,12 @@ class Report:
             " has no result"
             for n in PROGRAMS if n not in self.records and n != "gpu"
         ]  # fmt: skip
-        gaps = list(dict.fromkeys([*gaps, *missing, *self.problems]))
+        parts = [
+            f"`python -m benchmarks {name} --only {part}` has no result"
+            for name, record in self.records.items() if has_parts(name)
+            for part in program(name).PROGRAM.measure if part not in record["results"]
+        ]  # fmt: skip
+        gaps = list(dict.fromkeys([*gaps, *missing, *parts, *self.problems]))
         if gaps:
             self.add("Not measured:", "\n".join(f"- {gap}" for gap in gaps))
 

@@ -109,7 +109,7 @@ class TestProcesses:
 
     def test_a_process_that_fails_or_hangs_is_a_gap(self):
         with pytest.raises(GapError, match="ended with 1: ValueError: no such thing"):
-            processes.Interpreter().run("raise ValueError('no such thing')")
+            processes.run_python("raise ValueError('no such thing')")
         with pytest.raises(GapError, match="took longer than 0.5 s"):
             processes.call(time.sleep, 60, limit=0.5)
 

@@ -78,6 +78,7 @@ def test_a_fit_in_this_process(change):
     size = {"rows": 3000, "features": 5, "trees": 2, "threads": 1, "depth": None, **change}
     found = scaling.measure_here("gpuens", "cpu", size)
     assert found["fit"] > 0 < found["predict"] and 0 <= found["memory"] < 2**28
+    assert 0 < found["cuts"] < found["bin"]
 
 
 @pytest.mark.skipif(not find_spec("matplotlib"), reason="matplotlib is not installed")

@@ -1,8 +1,8 @@
-"""The estimators of gpuens and scikit-learn's at the same settings, by the names of the table.
+"""The lines of the table of errors: estimators of gpuens and of other libraries at one setting.
 
-Everything else has its default, which is the same in both. Trees, forests and
-bagging are grown until their leaves are pure; forests, bagging and AdaBoost have half as many
-trees as gradient boosting, the members of votes and stacks a quarter.
+Trees, forests and bagging are grown until their leaves are pure; forests, bagging and AdaBoost have
+half as many trees as gradient boosting, the members of votes and stacks a quarter. Everything else
+has its default, which is the same in scikit-learn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 
 from ..common import peers
-from ..common.peers import OURS, percent_wrong
+from ..common.peers import BOTH, OURS, percent_wrong
 
 LEAVES = 16
 """Of AdaBoost's trees, at least."""
@@ -37,6 +37,49 @@ class Setup(NamedTuple):
 
 Maker = Callable[[str, Setup], Any]
 Metric = Callable[[Any, np.ndarray, np.ndarray], float]
+
+
+def at_lightgbm(library: str, setup: Setup, **more: Any) -> Any:
+    """31 leaves, at least 20 rows and a hessian of 1e-3 a leaf, no regularisation, rate 0.1."""
+    settings = peers.Settings(setup.trees, 31, threads=setup.threads, seed=setup.seed)
+    return peers.estimator(library, setup.task, settings, **more)
+
+
+def at_xgboost(library: str, setup: Setup) -> Any:
+    """31 leaves, lambda = 1, a hessian of 1 a leaf, no least number of rows, rate 0.1.
+
+    With K > 2 classes XGBoost's hessian is 2 p (1 - p), ours K / (K - 1) p (1 - p): the least
+    hessian, lambda and the rate of ours are multiplied by K / (K - 1) / 2, which makes the two
+    models the same in exact arithmetic.
+    """
+    settings = peers.Settings(
+        setup.trees, 31, threads=setup.threads, seed=setup.seed, min_samples_leaf=1,
+        min_sum_hessian=1.0, l2=1.0,
+    )  # fmt: skip
+    k = setup.n_classes
+    if library == OURS and k > 2:
+        half = k / (k - 1) / 2
+        settings = replace(settings, min_sum_hessian=half, l2=half, learning_rate=0.1 * half)
+    return peers.estimator(library, setup.task, settings)
+
+
+def dart(library: str, setup: Setup) -> Any:
+    """A tenth of the rounds is left out in every second round, all with the same probability and
+    weighed as XGBoost weighs them."""
+    return at_lightgbm(library, setup, **DART[library])
+
+
+def linear(library: str, setup: Setup) -> Any:
+    """Linear functions in the leaves without a penalty on their coefficients."""
+    return at_lightgbm(library, setup, **LINEAR[library])
+
+
+def untouched(library: str, setup: Setup) -> Any:
+    """Without early stopping, everything else as each library has it: no library's defaults, since
+    CatBoost, for one, has 1,000 rounds and reads categories."""
+    return peers.estimator(library, setup.task, replace(
+        peers.untouched(setup.threads, setup.seed), n_trees=setup.trees
+    ))  # fmt: skip
 
 
 def build(library: str, name: str, setup: Setup, **parameters: Any) -> Any:
@@ -119,18 +162,27 @@ def above_the_curve(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One line of the table: how it is made, where it is tried, what is measured."""
+class Line:
+    """One line of the table: how it is made, where it is tried, beside what, what is measured."""
 
     make: Maker
     tables: tuple[str, ...]
     of_classes: tuple[str, Metric] = ("error in %", percent_wrong)
     of_numbers: tuple[str, Metric] = ("RMSE", root_mean_square)
+    libraries: tuple[str, ...] = BOTH
 
     def metric(self, task: peers.Task) -> tuple[str, Metric]:
         return self.of_numbers if task == "regression" else self.of_classes
 
 
+DART = {
+    OURS: {"dropout": 0.1, "skip_dropout": 0.5, "max_drop": 50},
+    "LightGBM": {
+        "boosting_type": "dart", "drop_rate": 0.1, "skip_drop": 0.5, "max_drop": 50,
+        "uniform_drop": True, "xgboost_dart_mode": True,
+    },
+}  # fmt: skip
+LINEAR = {OURS: {"linear_leaves": True}, "LightGBM": {"linear_tree": True}}
 NUMBERS = ("california_housing", "bike")
 LARGER = ("spambase", "adult", "letter", "satimage", *NUMBERS)
 SMALL = ("vehicle", "image_segmentation", "glass", "ionosphere")
@@ -139,23 +191,43 @@ FEW = ("spambase", "satimage", "california_housing")
 OUTLIERS = ("breast_cancer_wisconsin", "ionosphere", "pima_diabetes", "satimage")
 """Tables whose outliers are the smaller class, of satimage the three smallest."""
 LOG_LOSS = ("log loss", mean_log_loss)
+OF_BOOSTING = (
+    "spambase", "adult", "higgs_lightgbm", "covtype_first20k", "covtype_shares", *NUMBERS
+)  # fmt: skip
+"""Categories are used as numbers."""
+
+
+def boosted(make: Maker, *others: str) -> Line:
+    return Line(make, OF_BOOSTING, of_classes=LOG_LOSS, libraries=(OURS, *others))
+
+
+BOOSTING = {
+    "LightGBM's settings": boosted(at_lightgbm, "LightGBM"),
+    "XGBoost's settings": boosted(at_xgboost, "XGBoost"),
+    "DART, LightGBM's settings": boosted(dart, "LightGBM"),
+    "linear leaves, LightGBM's settings": boosted(linear, "LightGBM"),
+    "equal rounds, numeric codes": boosted(
+        untouched, "LightGBM", "XGBoost", "HistGB", "CatBoost"
+    ),
+}  # fmt: skip
 
 ESTIMATORS = {
-    "decision tree": Kind(single("DecisionTree"), (*LARGER, *SMALL)),
-    "extra tree": Kind(single("ExtraTree"), LARGER),
-    "bagging": Kind(many("Bagging"), ("spambase", "letter", "satimage", *NUMBERS, *SMALL)),
-    "random forest": Kind(many("RandomForest"), (*LARGER, "glass", "ionosphere")),
-    "extra trees": Kind(many("ExtraTrees"), LARGER),
-    "AdaBoost": Kind(adaboost, ("spambase", "letter", "satimage", *NUMBERS, *SMALL[:2])),
-    "gradient boosting": Kind(
+    "decision tree": Line(single("DecisionTree"), (*LARGER, *SMALL)),
+    "extra tree": Line(single("ExtraTree"), LARGER),
+    "bagging": Line(many("Bagging"), ("spambase", "letter", "satimage", *NUMBERS, *SMALL)),
+    "random forest": Line(many("RandomForest"), (*LARGER, "glass", "ionosphere")),
+    "extra trees": Line(many("ExtraTrees"), LARGER),
+    "AdaBoost": Line(adaboost, ("spambase", "letter", "satimage", *NUMBERS, *SMALL[:2])),
+    "gradient boosting": Line(
         boosting, ("spambase", "adult", "satimage", *NUMBERS), of_classes=LOG_LOSS
     ),
-    "voting": Kind(voting, FEW, of_classes=LOG_LOSS),
-    "stacking": Kind(stacking, FEW, of_classes=LOG_LOSS),
-    "isolation forest": Kind(
+    "voting": Line(voting, FEW, of_classes=LOG_LOSS),
+    "stacking": Line(stacking, FEW, of_classes=LOG_LOSS),
+    "isolation forest": Line(
         isolation_forest, OUTLIERS, of_classes=("1 - AUC", above_the_curve)
     ),
 }  # fmt: skip
+LINES = {**BOOSTING, **ESTIMATORS}
 
 ESL = "Hastie et al. 2009"
 BREIMAN_1996, BREIMAN_2001 = "Breiman 1996", "Breiman 2001"
