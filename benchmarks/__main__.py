@@ -9,38 +9,19 @@ from importlib import import_module
 from types import ModuleType
 
 PROGRAMS = {
-    "identity": "the same model with any number of threads and in every implementation",
     "fit": "time to train, beside LightGBM, XGBoost and scikit-learn",
     "many_fits": "time of fifty small fits at once, beside LightGBM and XGBoost one by one",
     "predict": "time to predict a table and a single row",
     "accuracy": "errors of all estimators on real data, beside the other libraries",
-    "kernels": "time of every operation beside its floor on this machine",
-    "categories": "log loss with categorical features, beside LightGBM and scikit-learn",
-    "forests": "time to train and use trees and forests, beside scikit-learn",
-    "purity": "time of forests on five tables, with out-of-bag scores, beside scikit-learn",
-    "adaboost": "time to train AdaBoost and its test errors, beside scikit-learn",
-    "losses": "losses of gradient boosting on real data, beside LightGBM and scikit-learn",
-    "ranking": "NDCG and CPU time of rankings, beside LightGBM and XGBoost",
-    "survival": "concordance and CPU time of survival models, beside scikit-survival and XGBoost",
-    "distributions": "likelihood and CPU time beside NGBoost, coverage of conformal intervals",
-    "oblique": "errors and CPU time of oblique forests, beside plain ones and scikit-learn's",
-    "inspection": "time of partial dependence beside scikit-learn, and of measures of diversity",
-    "explain": "CPU time of Shapley values beside XGBoost and shap, and their exactness",
-    "published": "error rates of trees, bagging and forests beside published ones",
-    "stacking": "log loss of stacks and votes, beside their members and scikit-learn's stack",
-    "startup": "a new process: import, first fit, first prediction",
-    "first_model": "a new process until its first model of five kinds, and what it imports",
-    "native": "time of fits with the native library, relative to kernels compiled here",
+    "forests": "time to train and use trees, forests and AdaBoost, beside scikit-learn",
+    "learners": "quality and CPU time of rankings, survival, distributions and oblique forests",
     "memory": "peak memory of training",
+    "first_model": "a new process until its first model, and what it imports",
     "batches": "time and memory to train on a table that is larger than memory",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
-    "cluster_faults": "trainings on Dask whose workers are killed or stopped",
-    "cluster_volume": "efficiency of large clusters, computed from measured times and volumes",
-    "sparse": "time and memory to train on a sparse table of words, beside LightGBM and XGBoost",
+    "kernels": "time of the kernels' operations inside whole fits and predictions",
     "scaling": "time and memory against rows, features, depth, trees and threads",
-    "compare": "what became slower between two result files",
     "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
-    "out_of_bag": "draw the picture of docs/out_of_bag.md",
     "crossover": "the sizes from which a GPU is faster than the CPU",
     "gpu_check": "tests and times on this machine's NVIDIA GPU: all that follows, and more",
     "gpu_unknowns": "launches, atomics and shared memory of a GPU, and the time of every kernel",
@@ -48,17 +29,11 @@ PROGRAMS = {
     "gpu_tests": "kernels compiled, tests with a GPU, and compute-sanitizer",
     "gpu_model": "time on GPUs that are not here, modelled from the compiled kernels",
 }
-OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
-ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
-         "scaling": "scaling", "sparse": "scaling", "compare": "report", "report": "report",
-         **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
-         "explain": "explanation", "startup": "start", "first_model": "start",
-         "native": "start", "distributions": "learners", "oblique": "learners",
-         "cluster": "cluster", "cluster_faults": "cluster", "cluster_volume": "cluster",
-         "batches": "scaling"}  # fmt: skip
+OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests", "crossover")
+ROOMS = {"accuracy": "accuracy", "learners": "learners", "report": "report", "gpu_model": "model",
+         **dict.fromkeys(OF_GPUS, "gpu")}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
-                "purity")  # fmt: skip
+NOT_STANDARD = (*OF_GPUS, "gpu_model", "scaling")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
 ALL = "all"
 

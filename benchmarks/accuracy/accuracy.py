@@ -1,12 +1,9 @@
 """Errors on real data beside the other libraries, over several splits.
 
-gradient boosting
-    Log loss and RMSE beside LightGBM, XGBoost, HistGradientBoosting and CatBoost: at LightGBM's
-    settings, at XGBoost's, and with every library's own defaults.
-estimators
-    Every estimator beside scikit-learn's at the same settings, as one table: means over the
-    splits with their standard errors, and their ratio. Isolation forests learn from all rows and
-    predict which of them are outliers; their runs differ by the seed alone.
+Gradient boosting is compared at LightGBM's settings, at XGBoost's, and with equal rounds: 100
+trees, categories as numeric codes, every other parameter as each library has it, which are not the
+defaults of any. Every estimator is compared with scikit-learn's at the same settings. Isolation
+forests learn from all rows and predict which are outliers; their runs differ by the seed alone.
 
 Splits are 75/25, stratified for classes. A ratio divides means over the splits; below 1 gpuens is
 better. Its standard error pairs the runs of a split; since splits share rows, it measures how
@@ -20,24 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from ..common import pictures
+from ..common import peers
 from ..common.goals import Goal
 from ..common.markdown import pivot, with_error
 from ..common.peers import BOTH, OURS, THEIRS, GapError, say_skipped
 from ..common.program import Content, Options, Program, Results
 from ..common.tables import DATA, Table, load_table
-from . import boosting
-from .estimators import ESTIMATORS, PUBLISHED, Setup
+from .lines import BOOSTING, ESTIMATORS, LINES, PUBLISHED, Setup
 
-TABLES = list(dict.fromkeys(
-    (*boosting.TABLES, *(table for kind in ESTIMATORS.values() for table in kind.tables))
-))  # fmt: skip
-COMPARISONS = "comparisons of boosting"
-
+TABLES = list(dict.fromkeys(table for line in LINES.values() for table in line.tables))
 Runs = dict[str, list[float]]
 
 
@@ -46,18 +37,20 @@ def standard_error(runs: Sequence[float]) -> float | None:
     return float(np.std(runs, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else None
 
 
-def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float | None]:
+def paired_ratio(
+    ours: Sequence[float], theirs: Sequence[float]
+) -> tuple[float | None, float | None]:
     """Return the ratio of two means and its standard error.
 
     By linearisation (Cochran 1977, 6.4): the standard error of the mean of ``ours - ratio *
     theirs``, divided by the mean of theirs.
     """
-    mean = float(np.mean(theirs))
+    mean = fmean(theirs)
     if mean == 0.0:
-        return {"ratio": None, "ratio_standard_error": None}
-    ratio = float(np.mean(ours)) / mean
+        return None, None
+    ratio = fmean(ours) / mean
     error = standard_error([a - ratio * b for a, b in zip(ours, theirs, strict=True)])
-    return {"ratio": ratio, "ratio_standard_error": None if error is None else error / mean}
+    return ratio, None if error is None else error / mean
 
 
 def outliers(table: Table) -> Table:
@@ -70,11 +63,9 @@ def outliers(table: Table) -> Table:
 
 def loss_of(name: str, library: str, table: Table, seed: int, options: Options) -> float:
     """Return the metric of one fit."""
-    kind = ESTIMATORS[name]
-    model = kind.make(
-        library, Setup(table.task, options.trees, options.threads, seed, table.n_classes)
-    )
-    metric = kind.metric(table.task)[1]
+    line = LINES[name]
+    setup = Setup(table.task, options.trees, options.threads, seed, table.n_classes)
+    model, metric = line.make(library, setup), line.metric(table.task)[1]
     if name == "isolation forest":
         known = outliers(table)
         return metric(model.fit(table.X), known.X, known.y)
@@ -82,11 +73,12 @@ def loss_of(name: str, library: str, table: Table, seed: int, options: Options) 
     return metric(model.fit(X, y), X_test, y_test)
 
 
-def measure(name: str, table: Table, options: Options) -> dict[str, Any]:
-    """Measure both libraries on all splits of one table."""
+def measure(name: str, table: Table, options: Options) -> Results:
+    """Measure all libraries of a line on all splits of one table."""
     losses: Runs = {}
     gaps = []
-    for library in BOTH:
+    line = LINES[name]
+    for library in line.libraries if line.libraries == BOTH else peers.installed(line.libraries):
         try:
             losses[library] = [
                 loss_of(name, library, table, seed, options) for seed in range(options.seeds)
@@ -94,21 +86,16 @@ def measure(name: str, table: Table, options: Options) -> dict[str, Any]:
         except Exception as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
             gaps.append(say_skipped(GapError(f"{name} of {library} on {table.name}: {first}")))
-    entry: dict[str, Any] = {"metric": ESTIMATORS[name].metric(table.task)[0], "losses": losses}
-    if len(losses) == len(BOTH):
-        entry |= paired_ratio(losses[OURS], losses[THEIRS])
-    if (name, table.name) in PUBLISHED:
-        value, source = PUBLISHED[name, table.name]
-        entry["published"] = {"value": value, "source": source}
+    entry = {"metric": line.metric(table.task)[0], "losses": losses}
     return {**entry, "gaps": gaps} if gaps else entry
 
 
-def measure_estimators(options: Options) -> dict[str, Any]:
-    """Measure every estimator on its tables."""
+def measure_all(options: Options) -> Results:
+    """Measure every line on its tables."""
     tables: dict[str, Table] = {}
-    results: dict[str, Any] = {}
-    for name in [name for name in ESTIMATORS if name in options.estimators]:
-        for of in [of for of in ESTIMATORS[name].tables if of in options.only]:
+    results: Results = {}
+    for name in [name for name in LINES if name in options.lines]:
+        for of in [of for of in LINES[name].tables if of in options.only]:
             try:
                 tables.setdefault(of, load_table(options.data, of, options.rows))
             except GapError as gap:
@@ -120,113 +107,93 @@ def measure_estimators(options: Options) -> dict[str, Any]:
     return results
 
 
-def measure_all(options: Options) -> Results:
-    compared = boosting.measure_all(options) if COMPARISONS in options.estimators else {}
-    return {**compared, "estimators": measure_estimators(options)}
-
-
-def cells_of(entry: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of one estimator on one table."""
-    losses, ratio, published = entry["losses"], entry.get("ratio"), entry.get("published")
-    cells = {
-        library: with_error(float(np.mean(losses[library])), standard_error(losses[library]))
-        for library in BOTH if losses.get(library)
-    }  # fmt: skip
-    if ratio is not None:
-        cells["ratio"] = with_error(ratio, entry["ratio_standard_error"])
-    if published:
-        cells["published"] = f"{published['value']:g} ({published['source']})"
-    return cells
-
-
 def show(content: Content) -> Iterator[str]:
     """Yield ratios of boosting, ratios of all estimators, and all errors."""
-    rows = {}
-    for comparison, by_peer in content["results"].get("summary", {}).items():
-        for peer, entry in by_peer.items():
-            how = "its settings" if comparison.endswith(peer) else f"{comparison} of both"
-            worst = max(entry["ratios"], key=lambda name, ratios=entry["ratios"]: ratios[name])
-            rows[f"{peer}, {how}"] = {
-                "geometric mean": f"{entry['geometric_mean']:.4f}",
-                "worst table": f"{entry['worst']:.4f} ({worst})",
-                "tables": str(len(entry["ratios"])),
-            }
-    yield pivot("loss of gradient boosting ÷ that of", rows)
-    estimators = content["results"].get("estimators", {})
-    by_name = {name: by_table for name, by_table in estimators.items() if name != "gaps"}
+    results = content["results"]
+    yield pivot("loss of gradient boosting ÷ that of", {
+        f"{peer}, {name}": together(ratios_to(peer, results.get(name, {})), 4)
+        for name, line in BOOSTING.items() if name in results
+        for peer in line.libraries[1:] if ratios_to(peer, results[name])
+    })  # fmt: skip
+    names = [name for name in ESTIMATORS if name in results]
     yield pivot("error ÷ scikit-learn's, same settings", {
-        name: together(by_table) for name, by_table in by_name.items()
+        name: together(ratios_to(THEIRS, results[name]), 3) for name in names
     })  # fmt: skip
     order = dict.fromkeys((*BOTH, "ratio", "published"), "")
     yield pivot("mean ± standard error", {
-        f"{name}: {table}, {entry['metric']}": order | cells_of(entry)
-        for name, by_table in by_name.items()
-        for table, entry in by_table.items()
+        f"{name}: {table}, {entry['metric']}": order | cells_of(name, table, entry)
+        for name in names for table, entry in results[name].items()
     })  # fmt: skip
 
 
-def together(by_table: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of one estimator's ratios to scikit-learn's over all tables."""
-    ratios = {table: entry["ratio"] for table, entry in by_table.items() if entry.get("ratio")}
+def ratios_to(peer: str, by_table: Results) -> dict[str, tuple[float, float | None]]:
+    """Return our mean loss relative to that of a library, by table."""
+    found = {}
+    for table, entry in by_table.items():
+        losses = entry["losses"]
+        if OURS in losses and peer in losses:
+            ratio, error = paired_ratio(losses[OURS], losses[peer])
+            if ratio is not None:
+                found[table] = ratio, error
+    return found
+
+
+def geometric_mean(ratios: dict[str, tuple[float, float | None]]) -> float:
+    return math.exp(fmean(math.log(ratio) for ratio, _ in ratios.values()))
+
+
+def together(ratios: dict[str, tuple[float, float | None]], digits: int) -> dict[str, str]:
+    """Return the cells of ratios over all tables."""
     if not ratios:
         return {"geometric mean": "not measured"}
-    mean = math.exp(fmean(map(math.log, ratios.values())))
-    worst = max(ratios, key=lambda table: ratios[table])
-    error = by_table[worst]["ratio_standard_error"]
-    spread = "" if error is None else f" ± {error:.3f}"
+    worst = max(ratios, key=lambda table: ratios[table][0])
+    ratio, error = ratios[worst]
+    spread = "" if error is None else f" ± {error:.{digits}f}"
     return {
-        "geometric mean": f"{mean:.3f}",
-        "worst table": f"{ratios[worst]:.3f}{spread} ({worst})",
+        "geometric mean": f"{geometric_mean(ratios):.{digits}f}",
+        "worst table": f"{ratio:.{digits}f}{spread} ({worst})",
         "tables": str(len(ratios)),
     }
 
 
+def cells_of(name: str, table: str, entry: Results) -> dict[str, str]:
+    """Return the cells of one estimator on one table."""
+    losses = entry["losses"]
+    cells = {
+        library: with_error(fmean(losses[library]), standard_error(losses[library]))
+        for library in BOTH if losses.get(library)
+    }  # fmt: skip
+    for ratio, error in ratios_to(THEIRS, {table: entry}).values():
+        cells["ratio"] = with_error(ratio, error)
+    if (name, table) in PUBLISHED:
+        value, source = PUBLISHED[name, table]
+        cells["published"] = f"{value:g} ({source})"
+    return cells
+
+
+MOST = {
+    "LightGBM's settings": 1.003, "XGBoost's settings": 1.003,
+    "DART, LightGBM's settings": 1.005, "linear leaves, LightGBM's settings": 1.005,
+    "equal rounds, numeric codes": 1.0,
+}  # fmt: skip
+"""Of the geometric mean over the tables, relative to the best other library."""
+WORST = 1.03
+"""Of one table, at the settings of another library."""
+
+
 def goals(content: Content) -> Iterator[Goal]:
-    summary = content["results"].get("summary", {})
-    for peer in ("LightGBM", "XGBoost"):
-        entry = summary.get(f"same as {peer}", {}).get(peer)
-        if entry:
-            what = f"loss relative to {peer}'s at its settings"
-            yield Goal(f"the geometric mean of the {what}", 1.003, entry["geometric_mean"])
-            yield Goal(f"the {what}, on the worst table,", 1.03, entry["worst"])
-    if dart := summary.get("DART, the settings", {}).get("LightGBM"):
-        what = "the geometric mean of the loss with DART relative to LightGBM's at its settings"
-        yield Goal(what, 1.005, dart["geometric_mean"])
-    if linear := summary.get("linear leaves, the settings", {}).get("LightGBM"):
-        what = "the geometric mean of the loss with linear leaves relative to LightGBM's"
-        yield Goal(f"{what} at its settings", 1.005, linear["geometric_mean"])
-    own = summary.get("defaults", {})
-    if own:
-        best = max(own, key=lambda peer: own[peer]["geometric_mean"])
-        what = (
-            f"the geometric mean of the loss with defaults relative to the best library's ({best})"
-        )
-        yield Goal(what, 1.0, own[best]["geometric_mean"])
-
-
-def picture(figure: Any, content: Content) -> None:
-    """Draw a panel for each comparison: our loss relative to the peer's on every table."""
-    summary = content["results"].get("summary")
-    if not summary:
-        raise pictures.NothingToDraw("gradient boosting was not compared")
-    figure.set_size_inches(10, 3.6)
-    panels = figure.subplots(1, len(summary), sharey=True, squeeze=False)[0]
-    drawn: dict[str, Any] = {}
-    for axes, (comparison, by_peer) in zip(panels, summary.items(), strict=True):
-        for i, (peer, entry) in enumerate(by_peer.items()):
-            shift = (i - (len(by_peer) - 1) / 2) * 0.15
-            places = [n + shift for n in range(len(entry["ratios"]))]
-            values = list(entry["ratios"].values())
-            drawn[peer] = axes.scatter(values, places, s=28, color=pictures.colour(peer))
-        tables = next(iter(by_peer.values()))["ratios"]
-        axes.set_yticks(range(len(tables)), list(tables))
-        axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
-        axes.set_title(comparison, fontsize=10)
-        axes.grid(axis="x", alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].invert_yaxis()
-    figure.supxlabel("loss of gpuens ÷ loss of the other library (left of 1: gpuens is better)")
-    figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=5, frameon=False)
+    for name, limit in MOST.items():
+        by_table = content["results"].get(name, {})
+        found = {peer: ratios_to(peer, by_table) for peer in BOOSTING[name].libraries[1:]}
+        means = {peer: geometric_mean(ratios) for peer, ratios in found.items() if ratios}
+        if not means:
+            continue
+        best = max(means, key=lambda peer: means[peer])
+        what = f"loss relative to {best}'s ({name})"
+        yield Goal(f"the geometric mean of the {what}", limit, means[best])
+        if name in ("LightGBM's settings", "XGBoost's settings"):
+            worst = max(ratio for ratio, _ in found[best].values())
+            yield Goal(f"the {what}, on the worst table,", WORST, worst)
 
 
 PROGRAM = Program(
@@ -234,12 +201,12 @@ PROGRAM = Program(
     {
         "data": (DATA, "folder of the tables, NAME.npz with X and y"),
         "only": (TABLES, "tables"),
-        "estimators": ([COMPARISONS, *ESTIMATORS], "lines of the table"),
+        "lines": (list(LINES), "lines of the table"),
         "seeds": (5, "number of splits"),
         "trees": (100, "rounds of boosting"),
         "threads": (2, "threads"),
         "rows": (None, "use only so many rows of each table"),
     },
-    show, goals, picture,
+    show, goals,
 )  # fmt: skip
 main = PROGRAM.main

@@ -61,8 +61,8 @@ class Settings:
     max_depth: int | None = None
 
 
-def defaults(threads: int, seed: int) -> Settings:
-    """Return a hundred trees and every library's own defaults."""
+def untouched(threads: int, seed: int) -> Settings:
+    """Return a hundred trees; every other setting is the library's."""
     return Settings(100, None, None, None, None, None, None, threads, seed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -55,6 +56,12 @@ class Host:
 
         return wait
 
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Return the time of a call."""
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
     def peak_bytes(self, call: Callable[[], Any]) -> int | None:
         """Return the most memory of a GPU that a call takes; None where there is none."""
         return None
@@ -87,6 +94,15 @@ class Card(Host):
 
     def wait(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Return the time between two events of the current stream."""
+        before, after = self.cupy.cuda.Event(), self.cupy.cuda.Event()
+        before.record()
+        call()
+        after.record()
+        after.synchronize()
+        return float(self.cupy.cuda.get_elapsed_time(before, after)) / 1e3
 
     def peak_bytes(self, call: Callable[[], Any]) -> int | None:
         pool = self.cupy.get_default_memory_pool()

@@ -1,12 +1,12 @@
-"""The shape that all measurements share: options, parts, a result file, tables, goals, a picture.
+"""The shape that all measurements share: options, parts, a result file, tables, goals.
 
 A measurement is a ``Program``: functions that return results as JSON objects, and functions that
 turn a result file into tables and goals. The program prints these when it has measured, the report
 shows them again from the file. Keys of the results of all programs:
 
 ``libraries``
-    By library: ``seconds``, one entry a run, their ``median``, and the ``ratio`` of our median to
-    it (``timing.compare``).
+    By library: the ``median`` of its times, their ``range``, the number of ``runs``, and the
+    ``ratio`` of our median to it (``timing.compare``).
 ``gaps``
     A list of texts that name what was missing.
 ``failed``
@@ -30,7 +30,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from . import pictures
 from .goals import Goal, goals_table
 from .peers import GapError, say_skipped, silence
 from .records import RESULTS, Record
@@ -108,7 +107,7 @@ def nothing(content: Content) -> Iterable[Any]:
 class Program:
     """A measurement that ``python -m benchmarks`` runs.
 
-    ``tables`` yields Markdown; ``picture`` fills a figure of matplotlib.
+    ``tables`` yields Markdown.
     """
 
     name: str
@@ -120,7 +119,6 @@ class Program:
     """See ``add_options``."""
     tables: Callable[[Content], Iterable[str]] = nothing
     goals: Callable[[Content], Iterable[Goal]] = nothing
-    picture: Callable[[Any, Content], None] | None = None
     rare: Mapping[str, Measure] = field(default_factory=dict)
     """Further parts, measured where ``--only`` names them."""
     on_gpu: bool = False
@@ -152,8 +150,6 @@ class Program:
             return 0
         content = record.write(results)
         print(goals_table(self.goals(content)))
-        if self.picture is not None:
-            pictures.draw(self.picture, content, record.path.with_suffix(".png"))
         return int(not all_equal(results) or bool(failures(results)))
 
     def run(self, options: Options, record: Record) -> Results:

@@ -109,10 +109,42 @@ class Record:
         """
         self.content["results"] = results
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(self.path, json.dumps(self.content, indent=1, allow_nan=False) + "\n")
+        replace_text(self.path, text_of(self.content) + "\n")
         if not quiet:
             print(f"wrote {self.path}")
         return self.content
+
+
+WIDTH = 160
+"""Characters of a line of a result file."""
+DIGITS = 6
+"""Significant digits of its numbers."""
+
+
+def text_of(value: Any, indent: int = 0) -> str:
+    """Return JSON with one line for every part that fits into one, and for every list of numbers;
+    numbers are rounded."""
+    line = json.dumps(rounded(value), ensure_ascii=False, allow_nan=False)
+    is_nested = isinstance(value, Mapping) or (
+        isinstance(value, list) and any(isinstance(part, Mapping | list) for part in value)
+    )
+    if not is_nested or len(line) + indent <= WIDTH:
+        return line
+    parts = [text_of(part, indent + 1) for part in value] if isinstance(value, list) else [
+        f"{json.dumps(str(key), ensure_ascii=False)}: {text_of(part, indent + 1)}"
+        for key, part in value.items()
+    ]  # fmt: skip
+    inside = ",\n".join(" " * (indent + 1) + part for part in parts)
+    return f"{line[0]}\n{inside}\n{' ' * indent}{line[-1]}"
+
+
+def rounded(value: Any) -> Any:
+    """Return a part of a result with fewer digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list) else value
 
 
 def replace_text(path: Path, text: str) -> None:

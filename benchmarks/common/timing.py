@@ -62,16 +62,15 @@ def take_turns(
 
 
 def compare(seconds: Mapping[str, list[float]], ours: str) -> dict[str, dict[str, Any]]:
-    """Return medians, and our time divided by each other library's.
-
-    ``ratio`` divides the medians; ``ratio_range`` is the least and the largest ratio of two
-    runs of one round.
-    """
+    """Return ``summary`` by library; ``ratio`` divides our median by that of the library."""
     table: dict[str, dict[str, Any]] = {}
     for name, runs in seconds.items():
-        table[name] = {"seconds": runs, "median": median(runs)}
+        table[name] = summary(runs)
         if name != ours:
-            pairs = [a / b for a, b in zip(seconds[ours], runs, strict=True)]
             table[name]["ratio"] = median(seconds[ours]) / median(runs)
-            table[name]["ratio_range"] = [min(pairs), max(pairs)]
     return table
+
+
+def summary(runs: list[float]) -> dict[str, Any]:
+    """Return the median of some runs, the least and the largest, and their number."""
+    return {"median": median(runs), "range": [min(runs), max(runs)], "runs": len(runs)}

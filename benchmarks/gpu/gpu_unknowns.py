@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from statistics import median
@@ -154,22 +154,10 @@ def adding_kernel() -> tuple[Any, int]:
     return add_pairs, block
 
 
-def clock(place: Host) -> Callable[[Callable[[], Any]], float]:
-    """Return what measures a call in seconds: by the events of a GPU."""
-    if not isinstance(place, Card):
-        from ..kernels.devices import OnCpu
-
-        return OnCpu(1).seconds
-    from ..kernels.devices import OnGpu
-
-    return OnGpu(place.cupy).seconds
-
-
 def atomics(options: Options) -> Results:
     """Measure additions a nanosecond of all multiprocessors together."""
     place = place_of("cuda")
     add_pairs, block = adding_kernel()
-    seconds_of = clock(place)
     blocks = target.blocks_for(2**20, 4)
     found: Results = {}
     equal = {}
@@ -184,7 +172,7 @@ def atomics(options: Options) -> Results:
             add()
             additions = 8 * options.rounds * blocks * block
             equal[f"{layout}, {bins}"] = int(place.get(out)[0]) * 2 == 3 * additions
-            taken = median(seconds_of(add) for _ in range(options.repeats))
+            taken = median(place.seconds(add) for _ in range(options.repeats))
             found[f"{layout}, {bins}"] = additions / taken / 1e9
     return {"additions_per_ns": found, "equal": equal}
 

@@ -1,1 +1,1 @@
-"""Learners beside the libraries that are known for them."""
+"""Quality and CPU time of learners that few libraries have."""

@@ -64,18 +64,18 @@ def newest(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
 
 def cores_of(scaling: Mapping[str, Any], predict: Mapping[str, Any]) -> Cores:
     """Read what two cores need from the results of ``scaling`` and ``predict``."""
-    rungs = scaling["results"]["axes"]["rows"]["rungs"]
+    ladder = scaling["results"]["rows"]
     n_trees = scaling["settings"]["trees"]
     setup, cuts, tree = [], [], []
-    for rung in rungs:
-        own, n = rung["libraries"]["gpuens"], float(rung["n_rows"])
+    for size, libraries in ladder["sizes"].items():
+        own, n = libraries["gpuens"], float(size)
         binning = own["bin"]["median"]
         setup.append((n, binning))
-        cuts.append((n, own["stages"]["cut points"]["median"]))
+        cuts.append((n, own["cuts"]["median"]))
         tree.append((n, (own["fit"]["median"] - binning) / n_trees))
     row = predict["results"]["table"]
     row_tree = row["libraries"]["gpuens"]["median"] / row["n_rows"] / row["n_trees"]
-    return Cores(setup, cuts, tree, row_tree, int(rungs[0]["n_features"]))
+    return Cores(setup, cuts, tree, row_tree, int(ladder["settings"]["features"]))
 
 
 def curve(points: Sequence[tuple[float, float]]) -> Curve:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,29 +20,19 @@ from sklearn.model_selection import train_test_split
 
 from gpuens.datasets import make_covtype_like, make_higgs_like
 
-from ..common import peers, same_tree
+from ..common import peers
 from ..common.goals import Goal, measured
-from ..common.identical import by_threads, identical, same_by_threads, table_with_missing
-from ..common.markdown import gaps_of, medians
-from ..common.peers import (
-    BOTH,
-    ON_CPU,
-    OURS,
-    THEIRS,
-    GapError,
-    Settings,
-    build,
-    measure_each,
-    say_skipped,
-)
+from ..common.markdown import medians
+from ..common.peers import BOTH, ON_CPU, OURS, THEIRS, GapError, build, say_skipped
 from ..common.places import place_of
 from ..common.program import Content, Options, Program, Results, timing
 from ..common.tables import DATA, by_split, load, title
-from ..common.timing import take_turns
-from ..scaling.libraries import cuml_forest
+from ..common.timing import compare, interleaved, take_turns
 
 TEST_ROWS = 200_000
-FOREST, TREE = "RandomForestClassifier", "DecisionTreeClassifier"
+FOREST, TREE, BOOST = "RandomForestClassifier", "DecisionTreeClassifier", "AdaBoostClassifier"
+SCALE = 20
+"""scikit-learn trains this many times fewer stumps: one takes as long as another."""
 
 Models = dict[str, list[Any]]
 
@@ -115,32 +104,26 @@ def predict(options: Options) -> Results:
 
 
 def single_tree(options: Options) -> Results:
-    """Train one tree on every distinct value, and compare it with scikit-learn's."""
+    """Train one tree on every distinct value."""
     X, y = make_higgs_like(options.rows, random_state=0)
-    table, models = time_fits(TREE, X, y, options)
-    ours = same_tree.nodes_of_ours(models[OURS][0])
-    theirs = same_tree.nodes_of_theirs(models[THEIRS][0])
-    return part_of(X, y, table, n_trees=1, same=same_tree.compare(ours, theirs, X, y))
-
-
-def wide_table(options: Options) -> tuple[np.ndarray, np.ndarray]:
-    """Return few rows of very many features."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, options.wide)).astype(np.float32)
-    return X, (X[:, 0] + rng.normal(size=50) > 0).astype(np.int64)
-
-
-def wide_tree(options: Options) -> Results:
-    """Train one tree on a wide table."""
-    X, y = wide_table(options)
     return part_of(X, y, time_fits(TREE, X, y, options)[0], n_trees=1)
 
 
-def wide_forest(options: Options) -> Results:
-    """Train a forest that looks at all features of a wide table."""
-    X, y = wide_table(options)
-    settings: dict[str, Any] = {"n_estimators": 3, "max_features": None}
-    return part_of(X, y, time_fits(FOREST, X, y, options, **settings)[0], n_trees=3)
+def stumps(options: Options) -> Results:
+    """Train stumps by AdaBoost; scikit-learn trains fewer, whose time is scaled up."""
+    X, y = make_higgs_like(options.rows, random_state=0)
+    few = max(1, options.stumps // SCALE)
+    rounds = {OURS: options.stumps, THEIRS: few}
+    for library in BOTH:
+        build(library, BOOST, options.threads, n_estimators=2).fit(X[:300], y[:300])
+
+    def train(library: str) -> None:
+        build(library, BOOST, options.threads, n_estimators=rounds[library]).fit(X, y)
+
+    fits = {library: partial(train, library) for library in BOTH}
+    seconds, _ = interleaved(fits, options.repeats, options.threads, options.budget)
+    seconds[THEIRS] = [taken * options.stumps / few for taken in seconds[THEIRS]]
+    return part_of(X, y, compare(seconds, OURS), n_trees=options.stumps)
 
 
 CUML = "cuML"
@@ -151,7 +134,6 @@ def gpu(options: Options) -> Results:
     """Train a deep forest on a GPU; cuML has its own number of bins (128) and float32 sums."""
     place = place_of("cuda")
     X, y = place.table(make_covtype_like, options.gpu_rows, 0)
-    settings = Settings(options.trees, max_depth=options.depth, threads=options.threads)
     given = {"n_estimators": options.trees, "max_depth": options.depth, "random_state": 0}
 
     def ours(device: str) -> Any:
@@ -164,7 +146,7 @@ def gpu(options: Options) -> Results:
         gaps.append(say_skipped(GapError("cuML is not installed (pip install cuml-cu13)")))
     else:
         data[CUML] = X, y.astype(np.int32)
-        make[CUML] = partial(cuml_forest, "multiclass", settings)
+        make[CUML] = partial(cuml_forest, options.trees, options.depth)
     for name, builder in make.items():
         rows, labels = data[name]
         builder().fit(rows[:WARM_UP_ROWS], labels[:WARM_UP_ROWS])
@@ -182,46 +164,19 @@ def gpu(options: Options) -> Results:
     )  # fmt: skip
 
 
-IDENTITY = {
-    "DecisionTreeClassifier": {},
-    "ExtraTreeRegressor": {},
-    "RandomForestClassifier": {"n_estimators": 20},
-    "RandomForestRegressor": {"n_estimators": 20, "max_features": 0.5},
-    "ExtraTreesClassifier": {"n_estimators": 20},
-    "BaggingClassifier": {"n_estimators": 10},
-    "IsolationForest": {"n_estimators": 50},
-    "QuantileForestRegressor": {"n_estimators": 10},
-}  # fmt: skip
+def cuml_forest(n_trees: int, depth: int) -> Any:
+    from cuml.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_estimators=n_trees, max_depth=depth, random_state=0)
 
 
-def identity(options: Options) -> Results:
-    """Compare fingerprints of models trained with several numbers of threads."""
-    X, y = table_with_missing(options.rows)
-    found = measure_each(IDENTITY, lambda name: by_threads(partial(fingerprint, name, X, y)))
-    return {**identical(measured(found)), "gaps": list(gaps_of(found))}
-
-
-def fingerprint(name: str, X: np.ndarray, y: np.ndarray, threads: int) -> str:
-    """Return the fingerprint of all trees, whether the model holds them together or by member."""
-    target = y + 3.0 * np.nan_to_num(X[:, 0]) if name.endswith("Regressor") else y
-    model = build(OURS, name, threads, random_state=0, **IDENTITY[name]).fit(X, target)
-    if hasattr(model, "forest_"):
-        return str(model.forest_.fingerprint())
-    members = [member.forest_.fingerprint() for member in model.estimators_]
-    return sha256("".join(members).encode()).hexdigest()
-
-
-AT_MOST = {
-    "depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0,
-    "wide_tree": 1.0, "wide_forest": 1.0,
-}  # fmt: skip
+AT_MOST = {"depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0, "stumps": 0.05}
 WORK = {
     "depth_14": "train a forest of depth 14",
     "to_purity": "train a forest to purity",
     "predict": "predict with deep trees",
     "single_tree": "train one exact tree",
-    "wide_tree": "train one exact tree",
-    "wide_forest": "train a forest on all features",
+    "stumps": "train AdaBoost with 400 stumps",
 }
 
 
@@ -252,18 +207,13 @@ def goals(content: Content) -> Iterator[Goal]:
         if "accuracy" in a:
             points = 100 * (b["accuracy"] - a["accuracy"])
             yield Goal(f"the accuracy lost to scikit-learn ({work})", 0.3, points, "points")
-        if "same" in results[part]:
-            what = f"the number of nodes unlike scikit-learn's, ties apart ({work})"
-            yield Goal(what, 0, results[part]["same"]["different"])
-    yield from same_by_threads("trees and forests", results)
 
 
 PROGRAM = Program(
     "forests", __doc__,
     {
         "depth_14": depth_14, "to_purity": to_purity, "predict": predict,
-        "single_tree": single_tree, "wide_tree": wide_tree, "wide_forest": wide_forest,
-        "identity": identity,
+        "single_tree": single_tree, "stumps": stumps,
     },
     {
         **timing(3),
@@ -272,7 +222,7 @@ PROGRAM = Program(
         "trees": (100, "trees; 2/5 with depth 14"),
         "splits": (5, "splits for the accuracy"),
         "predict_rows": (1_000_000, "rows to predict"),
-        "wide": (100_000, "features of the wide tables of 50 rows"),
+        "stumps": (400, "stumps of AdaBoost"),
         "gpu_rows": (465_000, "rows to train on in `gpu`"),
         "depth": (30, "depth of the trees of `gpu`"),
     },

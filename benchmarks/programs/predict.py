@@ -130,10 +130,8 @@ def measure_row(options: Options) -> Results:
             once = microseconds(call, 1)  # also warms up
             n_calls = min(500, max(1, int(BATCH_SECONDS * 1e6 / once)))
             batches.setdefault(name, []).append(microseconds(call, n_calls))
-    table = compare(batches, OURS)
-    for row in table.values():
-        row["microseconds"] = row.pop("seconds")
-    return {"n_rows": 1, "n_features": X.shape[1], "n_trees": n_trees, "libraries": table}
+    shape = {"n_rows": 1, "n_features": X.shape[1], "n_trees": n_trees}
+    return {**shape, "libraries": compare(batches, OURS)}
 
 
 def rows_in(part: Results) -> str:

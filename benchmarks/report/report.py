@@ -1,18 +1,18 @@
 """Write the results into benchmarks/RESULTS.md, and draw their pictures into docs/images.
 
-Everything comes from the newest JSON file of each program; the same files give the same text. A
-result that is missing, damaged or lacks what is shown of it is named in the text.
+Everything comes from JSON files, of each part of a program from the newest that has it; the same
+files give the same text. A result that is missing, damaged or lacks what is shown of it is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..__main__ import program
 from ..common import pictures
-from ..common.goals import Goal
+from ..common.goals import Goal, measured
 from ..common.machine import ROOT
 from ..common.markdown import details, gaps_of
 from ..common.program import nothing, parser_of
@@ -30,21 +30,17 @@ INTRODUCTION = (
 SECTIONS = {
     "Time to train and to predict": ("fit", "predict", "many_fits"),
     "Accuracy": ("accuracy",),
-    "Trees, bagging and forests": ("forests", "oblique", "published"),
-    "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
-    "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
-    "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
-    "Growth with the data": ("scaling", "sparse", "batches"),
-    "Several workers": ("cluster", "cluster_volume", "cluster_faults"),
-    "Memory and new processes": ("memory", "first_model", "native", "startup"),
+    "Trees, forests and AdaBoost": ("forests",),
+    "Rankings, survival, distributions, oblique forests": ("learners",),
+    "Growth with the data": ("scaling", "batches"),
+    "Several workers": ("cluster",),
+    "Memory and new processes": ("memory", "first_model"),
     "On a GPU": ("gpu", "gpu_model"),
-    "The same model everywhere": ("identity",),
     "scikit-learn's own tests": ("conformance",),
-    "Operations beside their floors": ("kernels",),
+    "Operations inside whole fits": ("kernels",),
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
-OPEN = {"accuracy": 2, "published": 0, "stacking": 2, "scaling": 1, "startup": 2,
-        "first_model": 3, "cluster": 2, "identity": 0, "kernels": 0, "gpu_model": 2}  # fmt: skip
+OPEN = {"accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0, "gpu_model": 2}
 """Number of tables that are always visible (default 1); a click opens the others."""
 PICTURES = {"fit": "Time to train relative to gpuens", "scaling": "Time and memory by rows"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
@@ -96,8 +92,6 @@ class Report:
             visible += [drawn[name]] if name in drawn else []
             visible += tables[: OPEN.get(name, 1)]
             more += tables[OPEN.get(name, 1) :]
-        if title == "The same model everywhere":
-            visible += self.read("identity", "results", lambda record: [identity_line(record)])
         if visible or more:
             self.add(f"## {title}", *visible, details("More tables", more) if more else "")
 
@@ -119,7 +113,7 @@ class Report:
         """Add machines and versions, and everything that is missing."""
         places: dict[str, list[str]] = {}
         for name in self.records:
-            for place in self.read(name, "origins", lambda record: [measured_on(record)]):
+            for place in self.read(name, "origins", origins_of):
                 places.setdefault(place, []).append(name)
         self.add("## Machines, versions, and what is missing")
         self.add(*(f"{', '.join(names)}: {place}." for place, names in places.items()))
@@ -129,7 +123,12 @@ class Report:
             " has no result"
             for n in PROGRAMS if n not in self.records and n != "gpu"
         ]  # fmt: skip
-        gaps = list(dict.fromkeys([*gaps, *missing, *self.problems]))
+        parts = [
+            f"`python -m benchmarks {name} --only {part}` has no result"
+            for name, record in self.records.items() if has_parts(name)
+            for part in program(name).PROGRAM.measure if part not in record["results"]
+        ]  # fmt: skip
+        gaps = list(dict.fromkeys([*gaps, *missing, *parts, *self.problems]))
         if gaps:
             self.add("Not measured:", "\n".join(f"- {gap}" for gap in gaps))
 
@@ -147,16 +146,9 @@ def sentence(goal: Goal) -> str:
     return text[0].upper() + text[1:]
 
 
-def identity_line(record: Record) -> str:
-    """Return what was found to be identical."""
-    equal = record["results"]["equal"]
-    different = [
-        f"{kind}: {case}" for kind, cases in equal.items() for case in cases if not cases[case]
-    ]
-    compared = f"(compared: {', '.join(equal)})"
-    if different:
-        return f"**Different fingerprints**: {'; '.join(different)} {compared}."
-    return f"Identical fingerprints {compared}."
+def origins_of(record: Record) -> list[str]:
+    """Return where and when the parts of a result were measured."""
+    return [measured_on(source) for source in record.get("sources", [record])]
 
 
 def measured_on(record: Record) -> str:
@@ -186,17 +178,12 @@ def text_of(
     return "\n\n".join(report.paragraphs) + "\n"
 
 
-def is_shown(record: Record) -> bool:
-    """Return whether a result is in the report: of ``scaling`` the rows of gradient boosting."""
-    if record["benchmark"] != "scaling":
-        return True
-    usual = record["settings"].get("estimator", "gradient_boosting") == "gradient_boosting"
-    return usual and "rows" in record["results"].get("axes", {})
-
-
 def read_all(folder: Path) -> tuple[Records, list[str]]:
-    """Return the newest result of every program, and the files that could not be read."""
-    records: Records = {}
+    """Return the newest results of every program, and the files that could not be read.
+
+    What ``--device cuda`` measured is left out: ``gpu_check`` reports it.
+    """
+    found: dict[str, list[Record]] = {}
     problems: list[str] = []
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -206,10 +193,33 @@ def read_all(folder: Path) -> tuple[Records, list[str]]:
         except RecordError as error:
             problems.append(str(error).replace(str(path), path.name))
             continue
-        name = record["benchmark"]
-        if is_shown(record) and record["date"] >= records.get(name, {"date": ""})["date"]:
-            records[name] = record
-    return {name: records[name] for name in PROGRAMS if name in records}, problems
+        if record.get("settings", {}).get("device") != "cuda":
+            found.setdefault(record["benchmark"], []).append(record)
+    return {name: newest(found[name]) for name in PROGRAMS if name in found}, problems
+
+
+def newest(found: Iterable[Record]) -> Record:
+    """Return the newest record; of a program with parts with the newest result of each, and the
+    records that these are from as ``sources``."""
+    by_date = sorted(found, key=lambda record: record["date"])
+    last = by_date[-1]
+    if not has_parts(last["benchmark"]):
+        return last
+    results: dict[str, Any] = {}
+    sources: dict[str, Record] = {}
+    for record in by_date:
+        for part, result in record["results"].items():
+            if part not in results or measured({part: result}):
+                results[part], sources[part] = result, record
+    used = [record for record in by_date if any(record is source for source in sources.values())]
+    return {**last, "results": results, "sources": used}
+
+
+def has_parts(name: str) -> bool:
+    """Return whether a program measures several parts."""
+    if name in ("conformance", "gpu"):
+        return False
+    return isinstance(program(name).PROGRAM.measure, Mapping)
 
 
 def draw_pictures(records: Records, folder: Path) -> Iterator[tuple[str, str]]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
 
-from benchmarks.accuracy import accuracy, boosting, estimators
-from benchmarks.accuracy.estimators import QuantileForest
+from benchmarks.accuracy import accuracy, lines
 from benchmarks.common import peers
 from benchmarks.common.peers import BOTH
 from benchmarks.common.tables import Table
-from gpuens import QuantileForestRegressor
 from gpuens.datasets import make_higgs_like
-
-PEERS = ["LightGBM", "XGBoost", "HistGB", "CatBoost"]
 
 
 @pytest.fixture
@@ -35,27 +31,24 @@ def measured(run, write_table):
 
 
 def test_comparisons_of_boosting(measured, capsys):
-    results = measured("--trees", 3, "--estimators", accuracy.COMPARISONS)
+    results = measured("--trees", 3, "--lines", *lines.BOOSTING)
     assert "skipped: adult.npz" in capsys.readouterr().out
-    losses = results["losses"]
-    assert list(losses) == ["spambase", "covtype_first20k", "bike"]
-    assert list(losses["bike"]["linear leaves, the settings"]) == ["gpuens", *PEERS[:1]]
-    assert list(losses["bike"]["defaults"]) == ["gpuens", *filter(peers.present, PEERS)]
-    for by_peer in results["summary"].values():
-        for entry in by_peer.values():
-            assert entry["worst"] >= entry["geometric_mean"] > 0
+    for name, line in lines.BOOSTING.items():
+        assert list(results[name]) == ["spambase", "covtype_first20k", "bike"]
+        for entry in results[name].values():
+            assert list(entry["losses"]) == ["gpuens", *filter(peers.present, line.libraries[1:])]
+            assert all(len(runs) == 2 and min(runs) > 0 for runs in entry["losses"].values())
 
 
 @pytest.mark.slow
 def test_every_estimator(measured, capsys):
-    results = measured("--trees", 8, "--estimators", *accuracy.ESTIMATORS)["estimators"]
-    for name, kind in accuracy.ESTIMATORS.items():
-        there = [of for of in kind.tables if of in ("spambase", "bike", "ionosphere")]
+    results = measured("--trees", 8, "--lines", *lines.ESTIMATORS)
+    for name, line in lines.ESTIMATORS.items():
+        there = [of for of in line.tables if of in ("spambase", "bike", "ionosphere")]
         assert list(results[name]) == there
         for entry in results[name].values():
             ours, theirs = (entry["losses"][library] for library in BOTH)
-            assert entry["ratio"] == pytest.approx(sum(ours) / sum(theirs))
-            assert len(ours) == len(theirs) == 2 and 0.2 < entry["ratio"] < 5
+            assert len(ours) == len(theirs) == 2 and 0.2 < sum(ours) / sum(theirs) < 5
     assert {gap.split(" is not in")[0] for gap in results["gaps"]} >= {"adult.npz", "letter.npz"}
     out = capsys.readouterr().out
     assert "| mean ± standard error | gpuens | scikit-learn | ratio | published |" in out
@@ -64,34 +57,17 @@ def test_every_estimator(measured, capsys):
     )
 
 
-def test_a_peer_that_fails_is_a_gap(measured, monkeypatch):
+def test_a_library_that_fails_is_a_gap(measured, monkeypatch):
     def fail(library, setup):
         if library != "gpuens":
             raise MemoryError("too little of it\nand more")
-        return estimators.single("DecisionTree")(library, setup)
+        return lines.single("DecisionTree")(library, setup)
 
-    kind = estimators.Kind(fail, ("spambase",))
-    monkeypatch.setitem(accuracy.ESTIMATORS, "decision tree", kind)
-    entry = measured("--estimators", "decision tree")["estimators"]["decision tree"]["spambase"]
-    assert list(entry["losses"]) == ["gpuens"] and "ratio" not in entry
+    monkeypatch.setitem(lines.LINES, "decision tree", lines.Line(fail, ("spambase",)))
+    entry = measured("--lines", "decision tree")["decision tree"]["spambase"]
+    assert list(entry["losses"]) == ["gpuens"]
     assert entry["gaps"] == ["decision tree of scikit-learn on spambase: too little of it"]
-    assert list(accuracy.cells_of(entry)) == ["gpuens"]
-
-
-def test_a_library_that_fails_is_named_in_its_comparison(measured, monkeypatch):
-    build = peers.estimator
-
-    def fail(library, *args, **more):
-        if library == "HistGB":
-            raise RuntimeError("no")
-        return build(library, *args, **more)
-
-    monkeypatch.setattr(peers, "estimator", fail)
-    monkeypatch.setattr(peers, "installed", lambda names: ["gpuens", "HistGB"])
-    results = measured("--trees", 2, "--only", "spambase", "--estimators", accuracy.COMPARISONS)
-    assert results["gaps"] == ["HistGB on spambase (defaults): no"]
-    assert list(results["losses"]["spambase"]["defaults"]) == ["gpuens"]
-    assert results["summary"] == {}
+    assert list(accuracy.cells_of("decision tree", "spambase", entry)) == ["gpuens"]
 
 
 def test_without_tables_it_says_so(tmp_path, capsys):
@@ -101,24 +77,26 @@ def test_without_tables_it_says_so(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not peers.present("XGBoost"), reason="XGBoost is not installed")
 def test_multiclass_settings_equal_those_of_xgboost():
     """Like with like: at p = 1/2 a leaf of both takes the same step from the same rows."""
     table = Table("covtype_first20k", np.zeros((4, 1)), np.arange(4))
-    fits = boosting.comparisons(table, 10, 1, 0)["same as XGBoost"]
-    ours, xgb = fits["gpuens"].settings, fits["XGBoost"].settings
+    setup = lines.Setup(table.task, 10, 1, 0, table.n_classes)
+    models = (lines.at_xgboost(library, setup).get_params() for library in ("gpuens", "XGBoost"))
+    ours, xgb = (SimpleNamespace(**parameters) for parameters in models)
     g, n = 0.3, 50
     h_ours, h_xgb = n * 0.25 * 4 / 3, n * 0.25 * 2
-    step = ours.learning_rate * g / (h_ours + ours.l2)
-    assert step == pytest.approx(xgb.learning_rate * g / (h_xgb + xgb.l2))
-    assert ours.min_sum_hessian / h_ours == pytest.approx(xgb.min_sum_hessian / h_xgb)
+    step = ours.learning_rate * g / (h_ours + ours.l2_regularization)
+    assert step == pytest.approx(xgb.learning_rate * g / (h_xgb + xgb.reg_lambda))
+    assert ours.min_sum_hessian / h_ours == pytest.approx(xgb.min_child_weight / h_xgb)
 
 
 def test_multiclass_boosting_takes_the_same_first_step_as_scikit_learn():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 8, (2000, 1)).astype(np.float32)  # every value is a leaf
     y = np.minimum(X[:, 0] // 3, rng.integers(0, 3, 2000)).astype(np.int64)
-    setup = estimators.Setup("multiclass", 1, 1, 0, n_classes=3)
-    shares = [estimators.boosting(library, setup).fit(X, y).predict_proba(X) for library in BOTH]
+    setup = lines.Setup("multiclass", 1, 1, 0, n_classes=3)
+    shares = [lines.boosting(library, setup).fit(X, y).predict_proba(X) for library in BOTH]
     np.testing.assert_allclose(*shares, rtol=1e-4)
 
 
@@ -128,11 +106,10 @@ def test_the_ratio_and_its_error_are_exact():
     off = [a - ratio * b for a, b in zip(ours, theirs, strict=True)]  # their mean is zero
     variance = sum(value**2 for value in off) / 2 / 3
     found = accuracy.paired_ratio(ours, theirs)
-    assert found["ratio"] == float(ratio)
-    assert found["ratio_standard_error"] == pytest.approx(math.sqrt(variance) / 4)
-    assert accuracy.paired_ratio([2.0, 4.0], [1.0, 2.0])["ratio_standard_error"] == 0
-    assert accuracy.paired_ratio([2.0], [1.0])["ratio_standard_error"] is None
-    assert accuracy.paired_ratio([1.0, 2.0], [0.0, 0.0])["ratio"] is None
+    assert found == (float(ratio), pytest.approx(math.sqrt(variance) / 4))
+    assert accuracy.paired_ratio([2.0, 4.0], [1.0, 2.0]) == (2.0, 0.0)
+    assert accuracy.paired_ratio([2.0], [1.0]) == (2.0, None)
+    assert accuracy.paired_ratio([1.0, 2.0], [0.0, 0.0]) == (None, None)
 
 
 def test_outliers_are_the_small_classes():
@@ -142,34 +119,3 @@ def test_outliers_are_the_small_classes():
 
     assert labels(3, 5).tolist() == [1] * 3 + [0] * 5
     assert labels(4, 3, 9, 2, 8).tolist() == [1] * 7 + [0] * 9 + [1] * 2 + [0] * 8
-
-
-@pytest.fixture
-def forest_and_table():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3)).astype(np.float32)
-    y = X[:, 0] + rng.normal(size=300)
-    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
-    return QuantileForest(forest).fit(X[:200], y[:200]), X, y
-
-
-def test_weights_of_the_quantile_forest_give_the_mean_of_its_forest(forest_and_table):
-    model, X, _ = forest_and_table
-    ones = np.zeros((100, model._weights.shape[0]))
-    places = model.forest.apply(X[200:]) + model._begin
-    np.put_along_axis(ones, places, 1.0, axis=1)
-    weights = ones @ model._weights
-    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
-    np.testing.assert_allclose(weights @ model._y, model.forest.predict(X[200:]))
-    low, high = model.predict(X[200:], [0.1, 0.9]).T
-    for row, at_low, at_high in zip(weights, low, high, strict=True):
-        for value, q in ((at_low, 0.1), (at_high, 0.9)):
-            assert row[model._y <= value].sum() >= q - 1e-9 > row[model._y < value].sum() - 2e-9
-
-
-def test_it_is_a_peer_of_our_own(forest_and_table):
-    model, X, y = forest_and_table
-    ours = QuantileForestRegressor(200, min_samples_leaf=5, device="cpu", random_state=0)
-    ours.fit(X[:200], y[:200])
-    losses = [estimators.pinball(each, X[200:], y[200:]) for each in (model, ours)]
-    assert losses[0] == pytest.approx(losses[1], rel=0.1)

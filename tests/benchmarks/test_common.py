@@ -1,17 +1,20 @@
-"""What programs share: turns, the comparison of trees, and tables in Markdown."""
+"""What programs share: turns, records, processes, memory, goals, and tables in Markdown."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+import json
+import os
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.common import same_tree, tables, timing
+from benchmarks.common import goals, memory, processes, records, tables, timing
 from benchmarks.common.markdown import details, number, pivot, table, with_error
+from benchmarks.common.peers import GapError
 from benchmarks.common.program import all_equal, anything
-from gpuens.datasets import make_higgs_like
 
 
 class TestTurns:
@@ -29,58 +32,86 @@ class TestTurns:
     def test_ratios_are_of_medians(self):
         runs = {"gpuens": [1.0, 2.0, 9.0], "peer": [4.0, 8.0, 6.0]}
         peer = timing.compare(runs, "gpuens")["peer"]
-        assert peer["ratio"] == 2.0 / 6.0 and peer["ratio_range"] == [0.25, 1.5]
+        assert peer == {"median": 6.0, "range": [4.0, 8.0], "runs": 3, "ratio": 2.0 / 6.0}
 
 
-def trees_of(*models):
-    return [same_tree.nodes_of_theirs(model) for model in models]
+class TestRecords:
+    RECORD = {
+        "format": 1, "benchmark": "fit", "date": "2026-01-01T00:00:00+00:00", "machine": {},
+        "versions": {}, "settings": {}, "results": {},
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            ('{"benchmark": "fit", "res', "is damaged: not valid JSON"),
+            ("[1]", "is not a result file: it holds a list"),
+            ({"format": 2}, "has format 2, this program reads format 1"),
+            ({"benchmark": "knit"}, "unknown program, 'knit'. Known are fit,"),
+            ({"results": [1]}, "'results' must be a dict, it holds a list"),
+            ({"date": None}, "is damaged: 'date' must be a str"),
+        ],
+    )
+    def test_bad_files_are_refused_by_name(self, tmp_path, change, text):
+        path = tmp_path / "a.json"
+        path.write_text(change if isinstance(change, str) else json.dumps(self.RECORD | change))
+        with pytest.raises(records.RecordError) as refused:
+            records.read_record(path)
+        assert str(path) in str(refused.value) and text in str(refused.value)
+
+    def test_a_file_is_replaced_at_once(self, tmp_path, monkeypatch):
+        path = tmp_path / "a.json"
+        records.replace_text(path, "old")
+
+        def full(*args):
+            raise OSError("disk full")
+
+        monkeypatch.setattr(records.os, "fsync", full)
+        with pytest.raises(OSError, match="disk full"):
+            records.replace_text(path, "new")
+        assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+    def test_a_part_that_fits_has_a_line(self):
+        long = [k / 7 for k in range(40)]
+        part = {"a": {"b": 1.23456789, "c": [1, 2]}, "d": [{"e": "x" * 99}, long], "f": None}
+        text = records.text_of(part)
+        assert text.splitlines()[:3] == ["{", ' "a": {"b": 1.23457, "c": [1, 2]},', ' "d": [']
+        assert len(text.splitlines()) == 8
+        assert json.loads(text) == records.rounded(part)
+        assert json.loads(text)["d"][1] == pytest.approx(long, rel=1e-5)
 
 
-class TestSameTree:
-    def fitted(self, **parameters):
-        X, y = make_higgs_like(2000, 6)
-        return X, y, DecisionTreeClassifier(**parameters).fit(X, y)
+class TestMemory:
+    def test_the_peak_of_a_call(self):
+        if sys.platform != "linux":
+            pytest.skip("memory is read from /proc")
+        peak, found = memory.peak_of(lambda: np.ones(2**22).sum())
+        assert found == 2**22 and 0.9 * 2**25 < peak < 2**26  # the kernel counts in batches
 
-    def test_ties(self):
-        X, y, a = self.fitted(random_state=0)
-        counts = same_tree.compare(*trees_of(a, self.fitted(random_state=1)[2]), X, y)
-        assert counts["nodes"] == a.tree_.node_count
-        assert counts["ties"] > 0 and counts["different"] == counts["close"] == 0
-        assert sum(counts.values()) == 2 * counts["nodes"]
-        itself = same_tree.compare(*trees_of(a, a), X, y)
-        assert itself["equal"] == itself["nodes"]
+    def test_allocated_memory_is_watched(self):
+        if sys.platform != "linux":
+            pytest.skip("memory is read from /proc")
+        with memory.Allocated() as watched:
+            kept = np.ones(2**23)
+            while watched.most < watched.before + kept.nbytes // 2:
+                threading.Event().wait(memory.PAUSE)
+        assert watched.most - watched.before < 2 * kept.nbytes
 
-    def test_other_differences(self):
-        X, y, a = self.fitted(random_state=0)
-        b = self.fitted(random_state=0, min_samples_leaf=3)[2]
-        counts = same_tree.compare(*trees_of(a, b), X, y)
-        assert counts["different"] > 0 and sum(counts.values()) == 2 * counts["nodes"]
+    def test_without_proc_it_is_a_gap(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(memory, "PROC", tmp_path)
+        with pytest.raises(GapError, match="is read from"):
+            memory.field("VmRSS")
 
-    def test_mirrored_splits_are_ties_and_their_children_are_compared(self):
-        x = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
-        y = np.array([0, 0, 0, 1, 1, 0])
-        X = np.column_stack([x, -x])
-        a, b = trees_of(*(DecisionTreeClassifier().fit(X[:, [i]], y) for i in (0, 1)))
-        b = b._replace(feature=np.where(b.feature == 0, 1, b.feature))
-        counts = same_tree.compare(a, b, X, y)
-        assert counts == {"nodes": 5, "equal": 3, "ties": 2, "close": 0, "different": 0, "below": 0}
 
-    def test_close_values(self):
-        """A better split between values that scikit-learn does not distinguish."""
-        x = np.array([0.0, 0.25, 0.25 + 2.0**-25, 1.0], np.float32)
-        y = np.array([0, 0, 1, 1])
-        leaf = {"left": np.array([1, -1, -1]), "right": np.array([2, -1, -1])}
-        a = same_tree.Nodes(np.array([0, -1, -1]), np.array([0.25, 0, 0]), n_samples=np.array(
-            [4, 2, 2]), **leaf)  # fmt: skip
-        b = a._replace(threshold=np.array([0.6, 0, 0]), n_samples=np.array([4, 3, 1]))
-        counts = same_tree.compare(a, b, x[:, None], y)
-        assert counts["close"] == 1 and counts["different"] == 0 and counts["below"] == 2
-        assert same_tree.compare(b, a, x[:, None], y)["different"] == 1
+class TestProcesses:
+    def test_a_function_is_called_in_a_process(self):
+        assert processes.call(os.getpid) != os.getpid()
 
-    def test_gini_score(self):
-        y = np.array([0, 0, 1, 2, 2])
-        left = np.array([True, True, True, False, False])
-        assert same_tree.gini_score(y, left) == Fraction(5, 3) + 2
+    def test_a_process_that_fails_or_hangs_is_a_gap(self):
+        with pytest.raises(GapError, match="ended with 1: ValueError: no such thing"):
+            processes.run_python("raise ValueError('no such thing')")
+        with pytest.raises(GapError, match="took longer than 0.5 s"):
+            processes.call(time.sleep, 60, limit=0.5)
 
 
 def test_markdown():
@@ -116,3 +147,12 @@ def test_targets_are_numbers_or_classes(tmp_path):
         np.savez(tmp_path / f"{name}.npz", X=np.zeros((3, 1)), y=y)
     assert tables.load(tmp_path, "ames")["y"].tolist() == [250.0, 100.0, 100.0]
     assert tables.load(tmp_path, "spambase")["y"].tolist() == [1, 0, 0]
+
+
+def test_goals():
+    assert not goals.Goal("a", 1.0, 1.01).reached and goals.Goal("a", 1.0, 1.0).reached
+    assert goals.Goal("a", 1.0, 0.99, below=True).reached
+    assert goals.Goal("a", 1.0, 1.0, below=True).reached is False
+    assert goals.Goal("a", None, 1.0).reached is None
+    sentence = goals.Goal("the time", 2, 3.0, "s").sentence()
+    assert sentence == "the time is 3 s; the goal is at most 2 s."

@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.cluster import cluster, cluster_faults, cluster_volume
 from benchmarks.common.peers import GapError
-from benchmarks.scaling import batches
+from benchmarks.programs import batches, cluster
 
 
 class TestCluster:
@@ -18,12 +17,6 @@ class TestCluster:
         assert cluster.blocks_of(10_001) == [2500, 2500, 2500, 2501]
         first, second = (cluster.block(number, 50)[0] for number in range(2))
         assert first.shape == (50, 28) and not (first == second).all(axis=0).any()
-
-    def test_waits_begin_with_the_signal(self):
-        """Rounds go on for a moment after it; with none after it nothing was waited for."""
-        assert cluster_faults.longest_wait([1.0, 2.0, 2.1, 5.1, 5.2], 1.9) == pytest.approx(3.0)
-        assert cluster_faults.longest_wait([4.0, 4.5], 0.5) == pytest.approx(3.5)
-        assert cluster_faults.longest_wait([1.0, 2.0], 9.0) == 0.0
 
     @pytest.mark.slow
     @pytest.mark.filterwarnings("default")
@@ -33,7 +26,7 @@ class TestCluster:
         part = run(cluster, *options.split())["results"]["workers"]
         assert part["equal"] == {"two workers and one process": True}
         assert list(part["libraries"]) == [cluster.WORKERS, cluster.ALONE]
-        seconds = [row["seconds"][0] for row in part["libraries"].values()]
+        seconds = [row["median"] for row in part["libraries"].values()]
         assert part["libraries"][cluster.ALONE]["ratio"] == pytest.approx(seconds[0] / seconds[1])
 
 
@@ -69,29 +62,6 @@ class TestBatches:
         assert found["equal"] == {"from batches and in memory": True}
         assert found["from batches"]["parquet"] and found["limited"]
         assert [path.name for path in tmp_path.iterdir()] == ["results"]
-
-
-class TestVolume:
-    def test_times_of_the_ring_by_hand(self, monkeypatch):
-        """Four workers at 1 GB/s: a large sum sends 3/4 of it twice in six steps."""
-        monkeypatch.setattr(cluster_volume, "LATENCY", 1e-3)
-        monkeypatch.setattr(cluster_volume, "ADDED", 1e9)
-        assert cluster_volume.seconds_of_sum(4_000_000, 4, 1e9) == pytest.approx(0.006 + 0.009)
-        assert cluster_volume.seconds_of_sum(1000, 4, 1e9) == pytest.approx(3 * (1e-3 + 2e-6))
-        assert cluster_volume.seconds_of_gather(4e6, 4, 1e9) == pytest.approx(0.003 + 0.003)
-        line = cluster_volume.Line.through([10, 30], [5.0, 9.0])
-        assert line.at(20) == pytest.approx(7.0) and line.fixed == pytest.approx(3.0)
-
-    def test_volumes_and_efficiency(self, run):
-        options = "--most-rows 8000 --total-rows 1000000 --trees 3 --repeats 1 --threads 1"
-        results = run(cluster_volume, *options.split())["results"]
-        assert results["alone"]["10000"]["equal"] == {"10000 rows, alone": True}
-        found = results["model"]
-        # A sum of histograms, at least one a tree, has a sum and a hessian by bin.
-        assert found["sums"] >= 3 and found["bytes_of_sums"] > 3 * 28 * 255 * 8
-        assert list(found["efficiency"]) == ["8", "16", "32", "64"]
-        for row in found["efficiency"].values():
-            assert 0.0 < row["10"] < row["100"] < 1.0
 
 
 def test_the_environment_is_as_before_a_cluster():

@@ -27,7 +27,6 @@ nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 
 from benchmarks.gpu import gpu_unknowns  # noqa: E402
-from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from benchmarks.model.cards import INSTRUCTION_BYTES  # noqa: E402
 from building.cubins import as_shipped  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
@@ -44,12 +43,6 @@ COMPILED_FOR = GPUS[1::2]
 10.0: they are given that of sm_80, as a driver would translate it."""
 CATALOGUE = {entry.name: entry for entry in catalogue.entries()}
 OUTSIDE = [
-    catalogue.Entry(
-        "benchmark_additions",
-        shared_memory_kernel()[0],
-        (types.int64, catalogue.array(types.int32)),
-        64,
-    ),
     catalogue.Entry(
         "benchmark_sizes", gpu_unknowns.sizes_kernel(),
         (catalogue.ROWS, catalogue.array(types.float64, 2), catalogue.ROWS), 64,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks.gpu import gpu_data, gpu_unknowns
-from benchmarks.programs import fit
+from benchmarks.programs import fit, kernels
 
 
 @pytest.fixture
@@ -53,3 +53,10 @@ def test_a_training_has_the_fingerprint_of_the_cpu(run):
     row = found["1m"]
     assert row["equal"] == {"CPU and GPU": True}
     assert {"gpuens", "gpuens on the CPU"} <= set(row["libraries"])
+
+
+def test_operations_inside_a_fit_are_timed(run):
+    found = run(kernels, "--only gpu --rows 300 --features 4 --trees 2 --repeats 1")["gpu"]
+    fit_of, predict = (found["models"]["boosting"][part] for part in ("fit", "predict"))
+    assert fit_of["growth.grow"][1] == 2 and "prediction.traverse" in predict
+    assert all(seconds <= fit_of["all"][0] for seconds, _ in fit_of.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import warnings
@@ -15,7 +14,6 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import balanced_accuracy_score, mean_squared_error
 from sklearn.model_selection import train_test_split
 
-from benchmarks.programs import out_of_bag
 from gpuens import RandomForestClassifier, RandomForestRegressor
 from gpuens.forests import estimator as forest_estimator
 from gpuens.forests import growing
@@ -305,15 +303,3 @@ class TestMemory:
             monkeypatch.setattr(module, "available_memory", lambda: None)
         model = RandomForestClassifier(3).fit(X, y)
         assert model.proximity(X).shape == (178, 178)
-
-
-class TestDocument:
-    """The picture of docs/guide/out_of_bag.md."""
-
-    def test_its_picture_can_be_drawn(self, tmp_path, capsys):
-        assert out_of_bag.main(["--trees", "5", "--splits", "2", "--output", str(tmp_path)]) == 0
-        assert (tmp_path / out_of_bag.PICTURE.name).read_bytes().startswith(b"\x89PNG")
-        results = out_of_bag.measure(5, 2)
-        assert results["out_of_bag"].shape == results["test"].shape == (5,)
-        assert results["test"][-1] < results["test"][0] and results["inside"].size == 10
-        assert abs(results["inside"].mean() - (1 - 1 / math.e)) < 0.02

@@ -1,1 +1,0 @@
-"""Time of every operation beside its floor."""

@@ -1,1 +1,0 @@
-"""Time and memory against the size of the data."""
