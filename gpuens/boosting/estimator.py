@@ -193,7 +193,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             require_linear(self, self._fitted_loss, [rows.table for rows in read])
         held_out, share = self._hold_out(read, device)
         kind = self._fitted_loss.target_type(device)
-        sets = [rows._replace(target=rows.target.astype(kind, copy=False)) for rows in held_out]
+        sets = [rows._replace(target=device.asarray(rows.target, kind)) for rows in held_out]
         del read, held_out  # with targets of 8 bytes
         params = growth_params(self, sets[0].table.shape)
         with sharing_again(share):
@@ -408,7 +408,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
-            RawRows(name, table[own if is_streamed(table, device) else at], target[at],
+            RawRows(name, table[own if is_streamed(table, device) else at],
+                    target[home_of(target, device).asarray(own)],
                     weight[at] if weight.size else weight)
             for name, own, at in zip(
                 (data, "validation"), split, map(device.asarray, split), strict=True
@@ -444,9 +445,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
             reading_plan(table.shape, n_columns, device).require()
-        target = self._read_y(rows.y, n, device, fit, y)
+        target = self._read_y(rows.y, n, home_of(rows.y, device), fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
-        weights = self._class_weighted(target, weights, device, fit)
+        weights = self._class_weighted(device.asarray(target), weights, device, fit)
         weights = device.xp.empty(0) if weights is None else weights_in_range(weights)
         _require_float32(target, y)
         _require_float32(weights, weight)

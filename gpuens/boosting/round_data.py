@@ -35,6 +35,7 @@ class RawRows(NamedTuple):
         Its name in ``evals_result_``.
     table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
     target : float64, shape (n_rows,) or (n_rows, n_targets)
+        Where the user's is until all sets are read: CuPy would compile each function that reads it.
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     """
