@@ -201,7 +201,7 @@ def rehearsal(options: argparse.Namespace) -> Iterator[dict[str, str]]:
         with tempfile.TemporaryDirectory() as folder:
             stub.build(Path(folder))
             headers.write(Path(folder) / stub.CODE)
-            yield stub.environment(Path(folder))
+            yield stub.environment(Path(folder), devices=2)
 
 
 def begin(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Results:

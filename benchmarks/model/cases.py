@@ -17,9 +17,9 @@ from gpuens import (
     RandomForestClassifier,
 )
 from gpuens.datasets import make_covtype_like, make_higgs_like
+from gpuens.devices.cards import Card
 from gpuens.kernels.cart.cuda.grow_cart import CartBatch, likely_rounds
 
-from .cards import Card
 from .groups import OVER_NODES
 from .large_nodes import launches_of_huge, levels_of, with_large_nodes, without_huge
 from .launches import Work, extrapolated, scaled

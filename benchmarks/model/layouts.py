@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuens.datasets import make_higgs_like
+from gpuens.devices.cards import CARDS, Card
 from gpuens.kernels.growth.cuda.histogram import LANES
 from tests.ptx.costs import linked
 
 from ..common.program import Results
-from .cards import CARDS, LAUNCH_GAP, T4, Card
+from .cards import LAUNCH_GAP
 from .cases import one_round
 from .groups import HISTOGRAM, OVER_NODES
 from .launches import Launch, extrapolated
@@ -47,7 +48,7 @@ class Table(NamedTuple):
 TABLES = (
     *(Table(CARDS["H100"], M, n) for n in (1, 2, 4, 8, 12, 20, 28)),
     Table(CARDS["H100"], 11 * M, 20),
-    *(Table(T4, M, n) for n in (4, 28, 54)),
+    *(Table(CARDS["T4"], M, n) for n in (4, 28, 54)),
 )
 
 

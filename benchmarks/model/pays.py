@@ -2,9 +2,9 @@
 
 The cores' times are those of the newest results of ``scaling`` and ``predict``. Of the card's, only
 the trees are from the model's cases; the rest is assumed, and stated here: the table goes to the
-card at ``TRANSFER``, the first use in a process takes ``START`` seconds, a call of ``predict``
-``CALL``. Cut points are found by the host either way. Between two sizes, and beyond them, the time
-of the device is taken along a line.
+card at ``HOST_COPY``, the first use in a process takes ``START`` seconds, a call of ``predict``
+``PREDICTION``. Cut points are found by the host either way. Between two sizes, and beyond them, the
+time of the device is taken along a line.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuens.devices.cards import HOST_COPY, PREDICTION
+
 from ..common.markdown import number, table
 from ..common.records import RESULTS, RecordError, read_record
-from .cards import TRANSFER
 
 START = 0.7
 """Seconds of the first use in a process: CUDA's context, and kernels read from the disk."""
-CALL = 0.5e-3
-"""Seconds of the host for a prediction: checks, copies, launches."""
 SMALL, LARGE, PREDICTED = "100k × 28", "11M × 28, depth 8", "10M × 28"
 CARD = "H100"
 TREES = (20, 100, 500)
@@ -120,7 +119,7 @@ def fit_from(
     """Return the rows from which on a fit pays."""
     setup, cuts, tree = curve(cores.setup), curve(cores.cuts), curve(cores.tree)
     of_card = card_tree(results, card)
-    copied = cores.n_features * BYTES / TRANSFER
+    copied = cores.n_features * BYTES / HOST_COPY
     return crossing(
         lambda n: setup(n) + n_trees * tree(n),
         lambda n: start + cuts(n) + copied * n + n_trees * of_card(n),
@@ -133,10 +132,10 @@ def predict_from(
     """Return the rows from which on a prediction pays."""
     case = results[PREDICTED]
     per_tree = case["cards"][card]["device_ms"] / 1e3 / case["n_rows"] / 500
-    copied = (cores.n_features * BYTES + OUTPUT_BYTES) / TRANSFER
+    copied = (cores.n_features * BYTES + OUTPUT_BYTES) / HOST_COPY
     return crossing(
         lambda n: cores.row_tree * n * n_trees,
-        lambda n: start + CALL + (copied + per_tree * n_trees) * n,
+        lambda n: start + PREDICTION + (copied + per_tree * n_trees) * n,
         least=1.0,
     )
 

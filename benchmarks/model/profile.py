@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuens.devices.cards import Card
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
 from tests.ptx import driver, host, machine
@@ -20,7 +21,7 @@ from tests.ptx.warps import WARP, traces_of
 from tests.support import strict_cupy
 from tests.support.cuda_modules import cuda_modules
 
-from .cards import LATENCIES, Card
+from .cards import LATENCIES
 from .launches import Launch, Work
 
 CAPABILITY = (8, 0)

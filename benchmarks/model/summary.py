@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from .cards import CARDS, LAUNCH, LAUNCH_GAP, OTHER_CALL, TRANSFER, Card
+from gpuens.devices.cards import HOST_COPIES, LAUNCH, OTHER_CALL, Card
+
+from .cards import LAUNCH_GAP, SHOWN
 from .cases import Case
 from .groups import CODE, DOWNLOADED, FLUSH, GAPS, LEVELS, PARTS, ROOT, rows_of
 from .launches import Launch, Work, total
@@ -19,28 +21,27 @@ def of(case: Case, work: Work) -> dict[str, Any]:
         groups[name].append(launch)
     rows: dict[str, Any] = {}
     for name, launches in groups.items():
-        cards = {card.name: group_on(launches, card) for card in CARDS.values()}
+        cards = {card.name: group_on(launches, card) for card in SHOWN}
         rows[name] = {"launches": len(launches), "cards": cards, "counts": counts_of(launches)}
     if ROOT in rows:
         histograms = groups[ROOT] + groups[LEVELS]
-        cards = {card.name: flush_on(histograms, card) for card in CARDS.values()}
+        cards = {card.name: flush_on(histograms, card) for card in SHOWN}
         rows[FLUSH] = {"launches": 0, "cards": cards}
-    cards = {card.name: code_on(work.launches, card) for card in CARDS.values()}
+    cards = {card.name: code_on(work.launches, card) for card in SHOWN}
     rows[CODE] = {"launches": 0, "cards": cards}
     n_others = sum(work.others.values())
     gaps = (len(work.launches) + n_others) * LAUNCH_GAP * 1e3
-    alike = {name: {"ms": gaps, "binds": "", "gb": 0.0} for name in CARDS}
+    alike = {card.name: {"ms": gaps, "binds": "", "gb": 0.0} for card in SHOWN}
     rows[GAPS] = {"launches": n_others, "cards": alike}
     if work.downloaded:
-        ms, gb = work.downloaded / TRANSFER * 1e3, work.downloaded / 1e9
-        alike = {name: {"ms": ms, "binds": "PCIe", "gb": gb} for name in CARDS}
-        rows[DOWNLOADED] = {"launches": 0, "cards": alike}
+        cards = {card.name: downloaded_on(work.downloaded, card) for card in SHOWN}
+        rows[DOWNLOADED] = {"launches": 0, "cards": cards}
     return {
         "title": case.title, "unit": case.unit, "units": case.units, "n_rows": case.n_rows,
         "n_features": case.n_features, "n_launches": len(work.launches),
         "n_waits": work.waits,
         "others": dict(work.others), "rows": rows,
-        "cards": {name: whole(rows, name, len(work.launches), n_others) for name in CARDS},
+        "cards": {name: whole(rows, name, len(work.launches), n_others) for name in alike},
     }  # fmt: skip
 
 
@@ -65,6 +66,13 @@ def code_on(launches: list[Launch], card: Card) -> dict[str, Any]:
     """Return the time that launches wait for their code."""
     seconds = sum(time_of(launch, card).code for launch in launches)
     return {"ms": seconds * 1e3, "binds": RESOURCES["l2"], "gb": 0.0}
+
+
+def downloaded_on(n_bytes: float, card: Card) -> dict[str, Any]:
+    """Return the time of a copy to the host through pinned memory, which threads read."""
+    rate = min(card.bus, HOST_COPIES)
+    binds = "PCIe" if rate == card.bus else "memory of the host"
+    return {"ms": n_bytes / rate * 1e3, "binds": binds, "gb": n_bytes / 1e9}
 
 
 def counts_of(launches: list[Launch]) -> dict[str, float]:

@@ -15,12 +15,12 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gpuens.devices.cards import Card
 from tests.ptx.costs import Linked, linked
 
 from .cards import (
     ATOMIC_PASS,
     CODE_LINE,
-    COPY_SHARE,
     INSTRUCTION_BYTES,
     INTEGER_LANES,
     L2_BYTES_A_CLOCK,
@@ -32,7 +32,7 @@ from .cards import (
     SECTORS_OF_ATOMIC,
     SPECIAL_LANES,
     WARP,
-    Card,
+    latency_of,
 )
 from .launches import Launch
 
@@ -115,7 +115,7 @@ def time_of(launch: Launch, card: Card, code: Linked | None = None) -> Time:
         "l1": counts.lines / rate,
         "l2": counts.l2_sectors * SECTOR / l2_rate,
         "atomics": counts.atomics * SECTORS_OF_ATOMIC * SECTOR / (card.l2_gb_s * 1e9),
-        "memory": moved(launch, card) / (COPY_SHARE * card.memory_gb_s * 1e9),
+        "memory": moved(launch, card) / card.memory,
         "latency": latency(launch, card, code),
     }
     binds = max(by_resource, key=lambda name: by_resource[name])
@@ -127,14 +127,15 @@ def fetch(launch: Launch, card: Card, code: Linked) -> float:
     """Return the time that a multiprocessor waits for the code of a launch: for as much of it as
     is run at all."""
     lines = launch.code * code.scale * INSTRUCTION_BYTES / CODE_LINE
-    return lines / LINES_AHEAD * LATENCIES[card.latency].far / card.clock
+    return lines / LINES_AHEAD * LATENCIES[latency_of(card)].far / card.clock
 
 
 def latency(launch: Launch, card: Card, code: Linked) -> float:
     """Return the time that a launch takes if nothing but latencies counts."""
     places = card.multiprocessors * blocks_at_once(launch, card, code)
-    shared = launch.cycles[card.latency] / min(places, max(1.0, launch.blocks))
-    slowest = launch.longest[card.latency]
+    kind = latency_of(card)
+    shared = launch.cycles[kind] / min(places, max(1.0, launch.blocks))
+    slowest = launch.longest[kind]
     return max(slowest, shared) / card.clock
 
 

@@ -111,7 +111,9 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         sets, share = super()._hold_out(sets, device)
         if self.do_early_stopping_ and len(sets) > 1:
             trained, watched = (
-                rows.target[rows.weight > 0] if rows.weight.size else rows.target
+                to_numpy(rows.target)[to_numpy(rows.weight) > 0]
+                if rows.weight.size
+                else rows.target
                 for rows in sets[:2]
             )
             ((low, high),) = ends(trained)

@@ -222,7 +222,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             require_linear(self, self._fitted_loss, [rows.table for rows in read])
         sets, share = self._hold_out(read, device)
         kind = self._fitted_loss.target_type(device)
-        return [rows._replace(target=rows.target.astype(kind, copy=False)) for rows in sets], share
+        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets], share
 
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
@@ -433,7 +433,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         split = self._split(target, weight)
         return [
             RawRows(
-                name, table.rows(own, device), target[at], weight[at] if weight.size else weight
+                name,
+                table.rows(own, device),
+                target[home_of(target, device).asarray(own)],
+                weight[at] if weight.size else weight,
             )
             for name, own, at in zip(
                 (data, "validation"), split, map(device.asarray, split), strict=True
@@ -470,9 +473,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
             reading_plan(table.shape, n_columns, device).require()
-        target = self._read_y(rows.y, n, device, fit, y)
+        target = self._read_y(rows.y, n, home_of(rows.y, device), fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
-        weights = self._class_weighted(target, weights, device, fit)
+        weights = self._class_weighted(device.asarray(target), weights, device, fit)
         weights = device.xp.empty(0) if weights is None else weights_in_range(weights)
         _require_float32(target, y)
         _require_float32(weights, weight)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.docstrings import BOOSTING, ENDS_EARLY, FITTED, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
@@ -208,10 +208,11 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         sizes, position, first = rows.of_queries
         n = read.table.shape[0]
         numbers = first + np.arange(sizes.size, dtype=np.float64)
-        columns = [read.target, device.asarray(np.repeat(numbers, sizes))]
+        home = home_of(read.target, device)
+        columns = [read.target, home.asarray(np.repeat(numbers, sizes))]
         if position is not None:
-            columns.append(device.asarray(_read_position(position, n)))
-        return read._replace(target=device.xp.stack(columns, axis=1))
+            columns.append(home.asarray(_read_position(position, n)))
+        return read._replace(target=home.xp.stack(columns, axis=1))
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         return read_target(y, n, device, estimator=self, name=name)

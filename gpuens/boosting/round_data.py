@@ -42,6 +42,7 @@ class RawRows(NamedTuple):
         Its name in ``evals_result_``.
     table : Table
     target : float64, shape (n_rows,) or (n_rows, n_targets)
+        Where the user's is until all sets are read: CuPy would compile each function that reads it.
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     """

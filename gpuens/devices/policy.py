@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .cards import CARDS, HOST_COPY, LAUNCH, OTHER_CALL, PREDICTION, Card
 from .threads import available_threads
 
 MOST_ROWS = 2**31 - 1
@@ -27,9 +28,10 @@ class Speeds:
     """The constants of the estimates.
 
     Those of the CPU are measured on two threads (``benchmarks/results``: fit, predict, forests).
-    **Those of the GPU are modelled, not measured**, for an H100 or H200 and Numba's launcher. On a
-    machine with a GPU ``python -m benchmarks crossover`` prints the seconds of fits and predictions
-    on both devices, beside these estimates: set the constants by them.
+    **Those of the GPU are modelled, not measured**: the rates of a card (``cards``), and what the
+    model of the kernels says that work takes of them (``benchmarks/RESULTS.md``). On a machine with
+    a GPU ``python -m benchmarks crossover`` prints the seconds of fits and predictions on both
+    devices, beside these estimates: set the constants by them.
 
     Parameters
     ----------
@@ -45,13 +47,15 @@ class Speeds:
         in trees of the kind of forests, and rows times trees in prediction.
     cpu_tree : float
         Seconds of a boosted tree without rows.
-    gpu_boosting, gpu_cart, gpu_predict : float
-        The same of a GPU.
-    gpu_tree, gpu_level, gpu_call : float
-        Seconds of the host for the launches of a boosted tree (77, at 120 µs), of a level of
-        another tree, and of a prediction.
-    copied : float
-        Bytes a second from host memory that is not pinned to the GPU.
+    card : Card
+        The slowest of the newer ones: which card there is is not known before it is used.
+    boosting_bytes : float
+        Bytes between the chip and its memory, for a row times a feature of a boosted tree.
+    cart_clocks, predict_clocks : float
+        Clocks of a multiprocessor, for a row times a feature times a level in trees of the kind of
+        forests, and for a row times a tree in prediction.
+    tree_launches, tree_calls, level_launches : int
+        Launches and other calls for a boosted tree, and launches for a level of another tree.
     """
 
     least_seconds: float = 1.0
@@ -60,14 +64,19 @@ class Speeds:
     cpu_boosting: float = 270e6
     cpu_cart: float = 210e6
     cpu_predict: float = 260e6
-    cpu_tree: float = 1e-3
-    gpu_boosting: float = 55e9
-    gpu_cart: float = 1.1e9
-    gpu_predict: float = 100e9
-    gpu_tree: float = 10e-3
-    gpu_level: float = 1e-3
-    gpu_call: float = 0.5e-3
-    copied: float = 1.2e9
+    cpu_tree: float = 0.2e-3
+    card: Card = CARDS["A10"]
+    boosting_bytes: float = 24.0
+    cart_clocks: float = 25.0
+    predict_clocks: float = 1.5
+    tree_launches: int = 45
+    tree_calls: int = 7
+    level_launches: int = 12
+
+    @property
+    def clocks(self) -> float:
+        """Clocks a second of all multiprocessors together."""
+        return self.card.multiprocessors * self.card.clock
 
 
 SPEEDS = Speeds()
@@ -96,7 +105,7 @@ class Work(NamedTuple):
     @property
     def on_gpu(self) -> float:
         """Seconds on a GPU, with the copy of the table."""
-        return self.gpu + self.rows * self.features * VALUE_BYTES / SPEEDS.copied
+        return self.gpu + self.rows * self.features * VALUE_BYTES / min(HOST_COPY, SPEEDS.card.bus)
 
     @property
     def pays_on_gpu(self) -> bool:
@@ -132,7 +141,8 @@ def boosting_work(size: tuple[int, int], n_trees: Any) -> Work:
     """Return the work of growing trees by histograms of gradients."""
     cells = size[0] * size[1]
     cpu = SPEEDS.cpu_tree + cells / (SPEEDS.cpu_boosting * _threads())
-    gpu = SPEEDS.gpu_tree + cells / SPEEDS.gpu_boosting
+    host = SPEEDS.tree_launches * LAUNCH + SPEEDS.tree_calls * OTHER_CALL
+    gpu = host + cells * SPEEDS.boosting_bytes / SPEEDS.card.memory
     return Work(*size, 1, cpu, gpu).times(n_trees)
 
 
@@ -163,7 +173,8 @@ def cart_work(
     levels = levels if max_depth is None else max(1, min(levels, max_depth))
     cpu = size[0] * looked_at * levels / (SPEEDS.cpu_cart * _threads())
     values = size[0] * (looked_at + n_sorted) * levels
-    gpu = math.inf if on_host else SPEEDS.gpu_level * levels + values / SPEEDS.gpu_cart
+    host = SPEEDS.level_launches * LAUNCH * levels
+    gpu = math.inf if on_host else host + values * SPEEDS.cart_clocks / SPEEDS.clocks
     return Work(*size, 1, cpu, gpu).times(n_trees)
 
 
@@ -172,7 +183,8 @@ def prediction_work(size: tuple[int, int], n_trees: int) -> Work:
     """Return the work of predicting with trees."""
     visits = size[0] * n_trees
     cpu = visits / (SPEEDS.cpu_predict * _threads())
-    return Work(*size, n_trees, cpu, SPEEDS.gpu_call + visits / SPEEDS.gpu_predict)
+    gpu = PREDICTION + visits * SPEEDS.predict_clocks / SPEEDS.clocks
+    return Work(*size, n_trees, cpu, gpu)
 
 
 NO_WORK = Work(0, 0, 0, 0.0, math.inf)

@@ -164,7 +164,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def _problem(
         self, targets: list[Any], weight: Any, multiplicity: int, device: Device
     ) -> Problem:
-        y = device.xp.stack(targets)
+        y = np.stack(targets)
         return regression_problem(y, weight, "squared_error", multiplicity, device)
 
     def _member(self, t: int) -> Any:

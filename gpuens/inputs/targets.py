@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import assert_all_finite, check_array, column_or_1d
 
-from ..devices.placement import Device, gpu_of, is_gpu_frame, on_host, to_numpy
+from ..devices.placement import Device, gpu_of, home_of, is_gpu_frame, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
 from .frames import EXACT_IN_FLOAT64, is_missing
@@ -48,9 +48,9 @@ def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: st
     y = read_column(y, n_rows, device, estimator, name)
     if y.dtype.kind not in "fiub":
         y = _as_numbers(y, name)
-    y = device.asarray(y, np.float64, order="C")
-    require_finite(y, name, estimator)
-    return y
+    y = home_of(y, device).asarray(y, np.float64, order="C")
+    require_finite(y, name, estimator)  # on the host if y is there: CuPy compiles what it computes
+    return device.asarray(y)
 
 
 def read_sample_weight(
@@ -238,7 +238,7 @@ def require_finite(values: Array, name: str, estimator: Any) -> None:
     if gpu_of(values) is None:
         with np.errstate(invalid="ignore"):  # the sum of both infinities, which is looked at first
             assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
-    elif not bool(abs(values).max() < np.inf):
+    elif not (float(values.max()) < np.inf and float(values.min()) > -np.inf):
         raise ValueError(f"Input {name} contains NaN or infinity.")
 
 

@@ -47,7 +47,10 @@ class ClassLoss(Loss):
         return np.dtype(np.uint8 if is_narrow else np.float64)
 
     def targets(self, y: Array, k: int, device: Device) -> Array:
-        return y if self.n_outputs == 1 else device.xp.equal(y, k).astype(np.float64)
+        if self.n_outputs == 1:
+            return y
+        found: Array = device.xp.equal(y, k, out=device.xp.empty(y.shape))
+        return found
 
     def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
         return y, NO_CLASS if self.n_outputs == 1 else outputs.start

@@ -62,7 +62,7 @@ def _sum_of_blocks(
     how = 2 * step, n_blocks, size, device
     low = _sum_of_blocks(values, first, *how)
     if (first + step) * size >= values.shape[0]:
-        return low + 0.0
+        return low + device.xp.zeros(size, dtype=device.xp.float64)
     return low + _sum_of_blocks(values, first + step, *how)
 
 

@@ -104,20 +104,20 @@ class CartEstimator(ForestEstimator, ABC):
             )
         given = rows_of_workers(read_sample_weight(sample_weight, n_own, device, estimator=self))
         given = None if given is None else to_numpy(given)
-        targets = self._read_outputs(columns, n_own, device)
+        read = self._read_outputs(columns, n_own, home_of(y, device))
+        targets = [to_numpy(target) for target in read]
         self.n_outputs_ = len(columns)
         with apart(share):
             weight = self._with_class_weight(given, targets)
             all_used = weight is None or bool((weight > 0).all())
             used = None if all_used else device.asarray(weight > 0)
-            problem = self._problem_of_used(targets, weight, used, multiplicity, device)
+            problem = self._problem_of_used(targets, weight, multiplicity, device)
         if (
             weight is not None
         ):  # bins follow the user's weights, and leave out what classes leave out
             given = np.where(weight > 0, 1.0 if given is None else given, 0.0)
         table = self._table(values, given, problem, device)
-        host = [to_numpy(target) for target in targets]
-        y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
+        y_read = targets[0] if len(targets) == 1 else np.stack(targets, axis=1)
         kept = values if keeps_values else None
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
@@ -168,12 +168,13 @@ class CartEstimator(ForestEstimator, ABC):
         return forest
 
     def _problem_of_used(
-        self, targets: list[Any], weight: Any, used: Any, multiplicity: int, device: Device
+        self, targets: list[np.ndarray], weight: Any, multiplicity: int, device: Device
     ) -> Problem:
         """Return the problem of the rows of positive weight, with places for the others."""
-        if used is None:
+        if weight is None or (weight > 0).all():
             return self._problem(targets, weight, multiplicity, device)
-        some, is_used = [target[used] for target in targets], weight > 0
+        is_used = weight > 0
+        some = [target[is_used] for target in targets]
         return self._problem(some, weight[is_used], multiplicity, device).with_unused(is_used)
 
     def _table(
@@ -294,7 +295,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
             class_weight = [dict(enumerate(factors_of_keys(w, c))) for w, c in pairs]
         elif isinstance(class_weight, dict) and len(targets) == 1:
             class_weight = dict(enumerate(factors_of_keys(class_weight, labels[0])))
-        codes = np.stack([to_numpy(target) for target in targets], axis=1)
+        codes = np.stack(targets, axis=1)
         factor = compute_sample_weight(class_weight, codes)
         factor = factor if weight is None else weight * factor
         if not float(factor.max()) > 0:
@@ -396,8 +397,7 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     def _problem(
         self, targets: list[Any], weight: Any, multiplicity: int, device: Device
     ) -> Problem:
-        y = device.xp.stack(targets)
-        return regression_problem(y, weight, self.criterion, multiplicity, device)
+        return regression_problem(np.stack(targets), weight, self.criterion, multiplicity, device)
 
     def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
         return targets_of(y, self.n_outputs_, n_rows, device, estimator=self, name=name)

@@ -148,7 +148,7 @@ def classification_problem(
 
     Parameters
     ----------
-    codes : list of int64, shape (n_rows,), on the device
+    codes : list of int64, shape (n_rows,)
         Class numbers, output by output.
     n_classes : tuple of int
     weight : float64, shape (n_rows,), or None
@@ -157,13 +157,12 @@ def classification_problem(
     multiplicity : int
         Largest number of times that a row can be in a tree's sample.
     """
-    xp = device.xp
     begin = np.concatenate([[0], np.cumsum(n_classes)]).astype(np.int64)
-    offset = [code + int(first) for code, first in zip(codes, begin, strict=False)]
-    classes = xp.stack([code.astype(np.int32) for code in offset])
+    offset = [to_numpy(code) + int(first) for code, first in zip(codes, begin, strict=False)]
+    classes = np.stack([code.astype(np.int32) for code in offset])
     integers, scale = _integer_weights(weight, classes.shape[1], multiplicity)
-    values = xp.empty((0, 0), dtype=np.int64)
-    target = CartTarget(classes, values, device.asarray(integers), begin)
+    values = device.xp.empty((0, 0), dtype=np.int64)
+    target = CartTarget(device.asarray(classes), values, device.asarray(integers), begin)
     none = np.empty((0, 0))
     real = integers / scale
     return Problem(

@@ -144,12 +144,21 @@ def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
     once where it does not know these."""
     xp, parts = device.xp, samples
     if isinstance(samples[0], SampleRecords):
-        sizes = to_numpy(xp.concatenate([sample.size for sample in samples]))
+        there = xp.empty(len(samples), np.int64)
+        for i, sample in enumerate(samples):
+            there[i : i + 1] = sample.size
+        sizes = to_numpy(there)
         pairs = zip(samples, sizes.tolist(), strict=True)
         parts = [sample.records[:size] for sample, size in pairs]
     else:
         sizes = np.array([part.size for part in parts], np.int64)
-    return parts[0] if len(parts) == 1 else xp.concatenate(parts), sizes
+    if len(parts) == 1:
+        return parts[0], sizes
+    joined, end = xp.empty(int(sizes.sum()), parts[0].dtype), 0
+    for part in parts:  # copies by the driver: CuPy would compile a kernel that concatenates
+        joined[end : end + part.size] = part
+        end += part.size
+    return joined, sizes
 
 
 def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Array) -> Forest:

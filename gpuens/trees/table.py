@@ -328,39 +328,35 @@ def _in_blocks(
         rounded = round_down(np.concatenate(of_block), X.dtype)
         ends = np.cumsum([own.size for own in of_block])
         for f, line, own in zip(block, ordered, np.split(rounded, ends[:-1]), strict=True):
-            features[f] = _ranges_of_sorted(line, own, max_bins, CPU)
+            features[f] = _ranges_of_sorted(line, own, max_bins)
     return [features[f] for f in np.arange(n_categories.size)]
 
 
 def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
     """Give each distinct value a bin if they are few, else all values between two cuts one."""
-    ordered = sort_rows(device.xp.array(column)[None])[0]
+    ordered = to_numpy(sort_rows(device.xp.array(column)[None])[0])
     if cuts is not None:
-        cuts = device.asarray(round_down(cuts, column.dtype))
-    return _ranges_of_sorted(ordered, cuts, max_bins, device)
+        cuts = round_down(cuts, ordered.dtype)
+    return _ranges_of_sorted(ordered, cuts, max_bins)
 
 
-def _ranges_of_sorted(
-    ordered: Array, cuts: Array | None, max_bins: int, device: Device
-) -> _Feature:
+def _ranges_of_sorted(ordered: np.ndarray, cuts: np.ndarray | None, max_bins: int) -> _Feature:
     """Give the values of a column bins (see ``_ranges``), where it is in ascending order, NaN last,
     and cuts of its type."""
-    xp = device.xp
-    n = int(xp.count_nonzero(ordered == ordered))
+    n = int(np.searchsorted(ordered, np.nan))
     has_missing, ordered = n < ordered.size, ordered[:n]
     is_new = ordered[1:] != ordered[:-1]
-    if int(xp.count_nonzero(is_new)) < max_bins:
-        last = xp.flatnonzero(is_new)
+    if np.count_nonzero(is_new) < max_bins:
+        last = np.flatnonzero(is_new)
     else:
         if cuts is None:
-            found = cut_points_of_sorted(ordered, None, max_bins)
-            cuts = device.asarray(round_down(found, ordered.dtype))
-        last = xp.searchsorted(ordered, cuts, side="right") - 1
+            cuts = round_down(cut_points_of_sorted(ordered, None, max_bins), ordered.dtype)
+        last = np.searchsorted(ordered, cuts, side="right") - 1
         last = last[(last >= 0) & (last < n - 1)]
-        last = last[xp.concatenate([xp.ones(1, dtype=bool), last[1:] != last[:-1]])[: last.size]]
-    ends = xp.concatenate([last, xp.full(min(n, 1), n - 1, dtype=last.dtype)])
-    begins = xp.concatenate([xp.zeros(min(n, 1), dtype=last.dtype), last + 1])
-    lower, upper = (to_numpy(ordered[at]).astype(np.float64) for at in (begins, ends))
+        last = last[np.concatenate([np.ones(1, bool), last[1:] != last[:-1]])[: last.size]]
+    ends = np.concatenate([last, np.full(min(n, 1), n - 1)])
+    begins = np.concatenate([np.zeros(min(n, 1), last.dtype), last + 1])
+    lower, upper = (ordered[at].astype(np.float64) for at in (begins, ends))
     return _Feature(None, lower, upper, has_missing)
 
 

@@ -28,12 +28,8 @@ from benchmarks.model import (
 )
 from benchmarks.model.cards import (
     ATOMIC_PASS,
-    CARDS,
-    COPY_SHARE,
-    LAUNCH,
     LAUNCH_GAP,
     LINES_AHEAD,
-    OTHER_CALL,
 )
 from benchmarks.model.cases import Case
 from benchmarks.model.large_nodes import (
@@ -44,6 +40,14 @@ from benchmarks.model.large_nodes import (
     without_huge,
 )
 from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
+from gpuens.devices.cards import (
+    CARDS,
+    COPY_SHARE,
+    HOST_COPY,
+    LAUNCH,
+    OTHER_CALL,
+    PREDICTION,
+)
 from gpuens.kernels.cart.problem import MOST_LARGE
 from tests.ptx.costs import Linked
 from tests.ptx.counts import Counts
@@ -298,7 +302,10 @@ def test_results_are_copied_to_the_host():
     work = Work([launch()], Counter(wait=1), waits=1, downloaded=24e9)
     result = summary.of(CASE, work)
     assert result["n_waits"] == 1
-    assert result["rows"][groups.DOWNLOADED]["cards"]["A10"]["ms"] == pytest.approx(2000.0)
+    on_h100 = result["rows"][groups.DOWNLOADED]["cards"]["H100"]
+    assert on_h100 == {"ms": pytest.approx(1000.0), "binds": "memory of the host", "gb": 24.0}
+    assert summary.downloaded_on(6.4e9, CARDS["T4"])["ms"] == pytest.approx(500.0)
+    assert summary.downloaded_on(6.4e9, CARDS["T4"])["binds"] == "PCIe"
     assert scaled(work, 3.0).downloaded == 72e9
 
 
@@ -353,8 +360,8 @@ def test_from_which_size_a_card_pays():
     few = pays.fit_from(RESULTS, CORES, "H100", 10, 1.0)
     assert few > cold
     n = pays.predict_from(RESULTS, CORES, "H100", 100, 0.0)
-    copied = (28 * pays.BYTES + pays.OUTPUT_BYTES) / pays.TRANSFER
-    assert n * (100 * 2e-9 - copied - 100 * 1e-11) == pytest.approx(pays.CALL, rel=0.05)
+    copied = (28 * pays.BYTES + pays.OUTPUT_BYTES) / HOST_COPY
+    assert n * (100 * 2e-9 - copied - 100 * 1e-11) == pytest.approx(PREDICTION, rel=0.05)
     assert pays.predict_from(RESULTS, CORES, "H100", 1, 0.0) is None  # the copy takes longer
 
 

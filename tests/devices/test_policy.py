@@ -87,7 +87,7 @@ def forest_work(rows, n_trees=100, *, features=28, **settings):
     [
         (boosting_work((150, 4), 100), False),
         (boosting_work((10_000, 28), 100), False),
-        (boosting_work((10_000, 28), 10_000), False),  # launches cost more than the rows
+        (boosting_work((1_000, 28), 10_000), False),  # launches cost more than the rows
         (boosting_work((1_000_000, 28), 1), False),
         (boosting_work((1_000_000, 28), 100), True),
         (boosting_work((11_000_000, 28), 100), True),

@@ -1,4 +1,4 @@
-"""Tables on their way from the host to a GPU, piece by piece."""
+"""Tables on their way from the host to a GPU, and forests on their way back, piece by piece."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from gpuens.devices import placement, transfer
 from gpuens.devices.placement import CPU, Device
 from gpuens.inputs import binning
 from gpuens.inputs.binning import Binner
+from gpuens.kernels.runtime.cuda import fetch
 from gpuens.trees import table
 from tests.support import strict_cupy
 
@@ -97,6 +98,31 @@ def test_small_arrays_and_other_types_need_no_pieces(cupy):
     converted = GPU.asarray(np.arange(PIECE), np.float64)
     assert converted.dtype == np.float64
     np.testing.assert_array_equal(converted.get(), np.arange(PIECE))
+
+
+@pytest.mark.parametrize("shape", [(PIECE // 8 + 1,), (3000, 7), (2, 4096)])
+def test_results_come_back_through_pinned_pieces(cupy, monkeypatch, shape):
+    monkeypatch.setattr(fetch, "PIECE_BYTES", PIECE)
+    there = cupy.asarray(np.random.default_rng(0).normal(size=shape))
+    strict_cupy.log().clear()
+    np.testing.assert_array_equal(fetch.download_in_pieces(there, 2), there.get())
+    n_pieces = -(-there.nbytes // PIECE)
+    assert strict_cupy.log().waits == ["event.synchronize"] * n_pieces + ["get"]
+    assert 0 < strict_cupy.state.pinned.peak <= 3 * PIECE
+    few = there[:1]
+    np.testing.assert_array_equal(fetch.download_in_pieces(few[:0], 1), few[:0].get())
+
+
+def test_the_arrays_of_a_forest_go_through_pinned_pieces(cupy):
+    X = np.random.default_rng(0).normal(size=(3000, 4)).astype(np.float32)
+    model = RandomForestRegressor(n_estimators=2, random_state=0, device="cpu").fit(X, X[:, 0])
+    assert model.forest_.threshold.nbytes > 2 * PIECE
+    strict_cupy.log().clear()
+    trees = model.forest_._trees_on(GPU)
+    for name in ("threshold", "feature", "value"):
+        np.testing.assert_array_equal(getattr(trees, name).get(), getattr(model.forest_, name))
+    assert strict_cupy.log().uploads.count("set") > 8
+    assert 0 < strict_cupy.state.pinned.peak <= 2 * PIECE
 
 
 def test_the_stand_in_sees_buffers_that_are_filled_too_early(cupy):

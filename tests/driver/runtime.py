@@ -117,7 +117,17 @@ def module_for(contract: str, implementation: dispatch.Implementation) -> Any:
 def on_host(function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     """Call one of the CPU's functions with arrays of the device."""
     own = {name: operations.host(value) for name, value in settings.items()}
-    return function(*map(operations.host, args), **own)
+    return on_device(function(*map(operations.host, args), **own))
+
+
+def on_device(found: Any) -> Any:
+    """Return a result with the leaves of grown trees on the device."""
+    if isinstance(found, GrownTrees):
+        return found._replace(leaf=result(found.leaf))
+    if not isinstance(found, tuple):
+        return found
+    parts = map(on_device, found)
+    return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
 
 
 def placed_as(found: Any, value: Any) -> Any:
@@ -176,6 +186,8 @@ class State(machine.State):
     def reset(self, gpus: int) -> None:
         super().reset(gpus)
         self.log = Log()
+        n = min(gpus, done(driver.cuDeviceGetCount()))
+        self.properties[:n] = map(properties_of, range(n))
 
     @property
     def device(self) -> int:
@@ -276,7 +288,7 @@ def install() -> None:
     n = done(driver.cuDeviceGetCount())
     machine.state.__class__ = State
     machine.state.reset(n)
-    machine.state.properties = [properties_of(device) for device in range(n)]
+    module_for.cache_clear = _module.cache_clear  # type: ignore[attr-defined]
     dispatch._module = module_for  # type: ignore[assignment]
     machine.new_stream = new_stream  # type: ignore[assignment]
     operations.require_places = lambda *of_argument: None  # a table may come from the host

@@ -46,7 +46,11 @@ KERNELS = (
 IMPLEMENTATIONS = ("reference", "cpu", "cuda", "shared", "shared_cuda")
 BENEATH = {"shared": ("cpu",), "shared_cuda": ("shared", "cuda", "cpu")}
 """The implementations that those on shared rows are made of: on GPUs the host decides."""
-LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py", "kernels/growth/cuda/streamed.py"}
+LEFT_TO_THE_HOST = {
+    "kernels/binning/cuda/cut_points.py",
+    "kernels/cart/cuda/grow_cart.py",
+    "kernels/growth/cuda/streamed.py",
+}
 """CUDA implementations that leave some problems, or the decisions between passes over the rows, to
 the CPU's."""
 CUDA_DOOR = {

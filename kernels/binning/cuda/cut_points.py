@@ -1,4 +1,5 @@
-"""Cut points (contract: ``kernels.binning.cut_points``)."""
+"""Cut points (contract: ``kernels.binning.cut_points``): the host's, of values that the device has
+sorted. They are a sample, and array operations would take CuPy some twenty kernels to compile."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import download
-from ..reference import cut_points as reference
+from ..cpu import cut_points as host
 
 
 def cut_points(ordered: Array, weight: Array, max_bins: int) -> list[np.ndarray]:
-    return reference.cut_points(ordered, weight, max_bins, download)
+    return host.cut_points(download(ordered), download(weight), max_bins)

@@ -1,10 +1,6 @@
-"""Reference twin of ``kernels.binning.cut_points``; on CUDA too, where it is few operations beside
-sorting."""
+"""Reference twin of ``kernels.binning.cut_points``."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -17,23 +13,18 @@ from ..cut_points import BINS_OF_A_GAP
 
 _midpoint = vectorise(midpoint)
 
-Fetch = Callable[[Any], np.ndarray]
 
-
-def cut_points(
-    ordered: Array, weight: Array, max_bins: int, fetch: Fetch = to_host
-) -> list[np.ndarray]:
-    """``fetch`` returns an array as a NumPy array."""
+def cut_points(ordered: Array, weight: Array, max_bins: int) -> list[np.ndarray]:
     xp = array_namespace(ordered)
     known = xp.astype(ordered == ordered, xp.int64)
-    n_values = fetch(xp.sum(known, axis=1)).tolist()
+    n_values = to_host(xp.sum(known, axis=1)).tolist()
     return [
-        _cut(ordered[f, :n], weight[f, :n] if weight.size else None, max_bins, fetch)
+        _cut(ordered[f, :n], weight[f, :n] if weight.size else None, max_bins)
         for f, n in enumerate(n_values)
     ]
 
 
-def _cut(values: Array, weight: Array | None, max_bins: int, fetch: Fetch) -> np.ndarray:
+def _cut(values: Array, weight: Array | None, max_bins: int) -> np.ndarray:
     if values.size == 0:
         return np.empty(0)
     xp = array_namespace(values)
@@ -43,7 +34,7 @@ def _cut(values: Array, weight: Array | None, max_bins: int, fetch: Fetch) -> np
     distinct = xp.astype(xp.take(values, first), xp.float64) + 0.0  # a zero may be below 0
     n = first.shape[0]
     if n <= max_bins:
-        on_host = fetch(distinct)
+        on_host = to_host(distinct)
         return _between(on_host[:-1], on_host[1:])
     below = xp.zeros(n + 1, dtype=xp.float64)
     if weight is None:
@@ -54,15 +45,15 @@ def _cut(values: Array, weight: Array | None, max_bins: int, fetch: Fetch) -> np
         below[1:-1] = xp.take(sums, first[1:] - 1)
         below[-1:] = sums[-1:]
     mass = below[1:] - below[:-1]
-    last = _ends_of_bins(mass, max_bins, fetch)
-    outer = _wide_gaps(distinct, last, max_bins // BINS_OF_A_GAP, fetch)
+    last = _ends_of_bins(mass, max_bins)
+    outer = _wide_gaps(distinct, last, max_bins // BINS_OF_A_GAP)
     if not np.isin(outer, last).all():
-        last = np.union1d(_ends_of_bins(mass, max_bins - outer.size, fetch), outer)
-    low, high = (fetch(xp.take(distinct, beside(last + i, distinct))) for i in range(2))
+        last = np.union1d(_ends_of_bins(mass, max_bins - outer.size), outer)
+    low, high = (to_host(xp.take(distinct, beside(last + i, distinct))) for i in range(2))
     return _between(low, high)
 
 
-def _ends_of_bins(mass: Array, max_bins: int, fetch: Fetch) -> np.ndarray:
+def _ends_of_bins(mass: Array, max_bins: int) -> np.ndarray:
     """Return the distinct values (all but the last) that are the last of their bin."""
     xp = array_namespace(mass)
     is_heavy = mass >= xp.sum(mass) / max_bins
@@ -76,14 +67,14 @@ def _ends_of_bins(mass: Array, max_bins: int, fetch: Fetch) -> np.ndarray:
         ends = xp.nonzero(is_end)[0]
         excess = ends.shape[0] + 1 - max_bins
         if excess <= 0:
-            return fetch(ends)
+            return to_host(ends)
         if n_light == 1:  # light values between heavy ones: join the emptiest neighbours
-            order = np.argsort(fetch(xp.take(mass, ends)), kind="stable")
-            return np.sort(fetch(ends)[order[excess:]])
+            order = np.argsort(to_host(xp.take(mass, ends)), kind="stable")
+            return np.sort(to_host(ends)[order[excess:]])
         n_light = max(1, n_light - excess)
 
 
-def _wide_gaps(distinct: Array, ends: np.ndarray, most: int, fetch: Fetch) -> np.ndarray:
+def _wide_gaps(distinct: Array, ends: np.ndarray, most: int) -> np.ndarray:
     """Return the values (of all but the last) before the wide gaps, at most ``most``."""
     n = ends.size
     if not most or not n:
@@ -98,9 +89,9 @@ def _wide_gaps(distinct: Array, ends: np.ndarray, most: int, fetch: Fetch) -> np
         is_wide[high:] = gap[high:] > distinct[high:-1] - centre
     wide = xp.nonzero(is_wide)[0]
     if wide.shape[0] <= most:
-        return fetch(wide)
-    widest = np.argsort(-fetch(xp.take(gap, wide)), kind="stable")
-    return np.sort(fetch(wide)[widest[:most]])
+        return to_host(wide)
+    widest = np.argsort(-to_host(xp.take(gap, wide)), kind="stable")
+    return np.sort(to_host(wide)[widest[:most]])
 
 
 def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -29,7 +29,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.fetch import Fetched
+from ...runtime.cpu.team import get_threads
+from ...runtime.cuda.fetch import Fetched, download_in_pieces
 from ...runtime.cuda.target import (
     blocks_for,
     download,
@@ -170,7 +171,8 @@ class CartBatch:
                 # Rounds behind the one that filled the table did nothing: growth goes on where it
                 # stopped.
                 self.nodes = with_room(self.nodes, min(self.most_nodes, 2 * self.nodes.capacity))
-                self.growing.state[:, IS_FULL] = 0
+                for each in self.growing.state:  # one entry at a time, which CuPy sets to zero
+                    each[IS_FULL : IS_FULL + 1] = 0  # without a kernel of its own
             elif state[N_YOUNG] == 0:
                 # The first list holds the records themselves, in the order of the nodes.
                 self.records[...] = self.lists[0]
@@ -193,10 +195,10 @@ class CartBatch:
             clear(growing, line, self.search.settings[4], self.search.summed.lines)
 
     def _finished(self, n_nodes: int) -> GrownCart:
-        nodes = self.nodes
-        table = download(nodes.memory[: n_nodes * NODE.itemsize]).view(NODE)
-        statistics = download(nodes.statistics[:n_nodes])
+        nodes, n_threads = self.nodes, get_threads()
+        table = download_in_pieces(nodes.memory[: n_nodes * NODE.itemsize], n_threads).view(NODE)
+        statistics = download_in_pieces(nodes.statistics[:n_nodes], n_threads)
         categories = np.empty((0, 0), np.uint32)
         if nodes.categories.shape[1]:
-            categories = download(nodes.categories[:n_nodes])
+            categories = download_in_pieces(nodes.categories[:n_nodes], n_threads)
         return finished(self.table, table, statistics, categories, self.n_trees)

@@ -115,26 +115,30 @@ class StagingBuffers:
         if buffer.copied is not None:
             buffer.copied.synchronize()  # its last content has left the pinned memory
         pinned = buffer.pinned[: values.size]
-        self._copy(pinned, values)
+        copy_among(self._threads, self._n_threads, pinned, values)
         if is_simulated():
             target[: values.size] = pinned
         else:
             target[: values.size].set(pinned, stream=self._copies)
         buffer.copied = self._copies.record()
 
-    def _copy(self, pinned: np.ndarray, values: np.ndarray) -> None:
-        if self._threads is not None:
-            parts = (np.array_split(array, self._n_threads) for array in (pinned, values))
-            with suppress(RuntimeError):  # the interpreter starts no threads once it is ending
-                deque(self._threads.map(np.copyto, *parts), 0)
-                return
-        np.copyto(pinned, values)
-
     def __del__(self) -> None:
         """Wait for the copies: others get the buffers' memory next."""
         for buffer in getattr(self, "_buffers", []):
             if buffer.copied is not None:
                 buffer.copied.synchronize()
+
+
+def copy_among(
+    threads: ThreadPoolExecutor | None, n_threads: int, target: np.ndarray, values: np.ndarray
+) -> None:
+    """Copy values, a part of them in each of some threads."""
+    if threads is not None:
+        parts = (np.array_split(array, n_threads) for array in (target, values))
+        with suppress(RuntimeError):  # the interpreter starts no threads once it is ending
+            deque(threads.map(np.copyto, *parts), 0)
+            return
+    np.copyto(target, values)
 
 
 _stages: weakref.WeakValueDictionary[tuple[int, ...], StagingBuffers] = (

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import machine
+from .compiled import note, note_copy, note_fill, note_index
 from .machine import begun, state, uploaded, waited
 from .signatures import TABLE_OF_NAMES, bound, is_everywhere
 
@@ -175,6 +176,8 @@ class ndarray:  # noqa: N801
         self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray:
         begun("get")
+        if not self.memory.flags.forc:  # which CuPy copies on the device before
+            note("copy", self.memory, self.memory)
         if out is None:
             waited("get")
             return np.array(self.memory, order=order)  # type: ignore[call-overload]
@@ -230,7 +233,9 @@ class ndarray:  # noqa: N801
         if not is_fancy:
             return viewed(self.memory[key], self)
         begun("__getitem__")
-        return result(self.memory[key])
+        found = self.memory[key]
+        note_index("take", self.memory, key, found)
+        return result(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         key, is_fancy = index_of(self, key)
@@ -238,12 +243,20 @@ class ndarray:  # noqa: N801
         require_here(self)
         if isinstance(value, ndarray):
             require_here(value)
+            if is_fancy:
+                note_index("scatter", value.memory, key, self.memory)
+            else:
+                note_copy(value.memory, self.memory[key])
             self.memory[key] = value.memory
         elif isinstance(value, np.ndarray) and value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         elif isinstance(value, (list, tuple)) or unknown(value):
             raise ValueError(f"non-scalar {type(value).__name__} cannot be used for fill")
         else:
+            if is_fancy:
+                note_index("scatter", value, key, self.memory)
+            else:
+                note_fill(self.memory[key], value)
             self.memory[key] = value
 
     def set(self, arr: Any, stream: Any = None) -> None:
@@ -271,11 +284,15 @@ class ndarray:  # noqa: N801
         if found is self.memory:
             return self
         begun("astype")
+        if found.size:
+            note("copy", self.memory, found)
         return result(found)
 
     def copy(self, order: Any = "C") -> ndarray:
         begun("copy")
-        return result(np.array(self.memory, order=order))
+        found = np.array(self.memory, order=order)
+        note_copy(self.memory, found)
+        return result(found)
 
     def view(self, dtype: Any = None, type: Any = None) -> ndarray:
         return viewed(self.memory if dtype is None else self.memory.view(supported(dtype)), self)
@@ -420,6 +437,9 @@ def elementwise(name: str, *operands: Any, **settings: Any) -> Any:
         found = function(*values, **settings)
     if name in INEXACT:
         found = nudged(found)
+    results = found if isinstance(found, tuple) else (found,) if out is None else (out.memory,)
+    if np.size(results[0]):
+        note(name, *values, *map(np.asarray, results))
     if isinstance(found, tuple):
         return tuple(map(result, found))
     if out is None:

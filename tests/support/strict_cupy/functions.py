@@ -22,6 +22,7 @@ from .arrays import (
     supported,
     viewed,
 )
+from .compiled import note_call, note_copy
 from .machine import begun, state, waited
 from .record import ELEMENTWISE
 from .signatures import TABLE_OF_NAMES, bound, is_everywhere, signatures
@@ -133,6 +134,7 @@ def call(name: str, function: Callable[..., Any], args: Any, settings: Any) -> A
             found = narrower(function(*map(wider, args), **how), name, args, settings)
         else:
             found = function(*args, **settings)
+    note_call(name, args, found)
     if out is not None:
         np.copyto(out, found, casting="same_kind")
         return out
@@ -250,11 +252,14 @@ def array(
         if obj._gpu == state.device and not copy:
             found = obj.memory.astype(wanted, order=order or "K", copy=False)
             own = obj if found is obj.memory else result(found)
+            note_copy(obj.memory, own.memory)
         else:
             own = result(np.array(obj.memory, dtype=wanted, order=order or "K"))
+            note_copy(obj.memory, own.memory)
     elif isinstance(obj, (list, tuple)) and _holds_arrays(obj):
         begun("array")
         own = result(np.array(_on_host(obj), dtype=dtype))
+        note_call("concatenate", [own.memory], own.memory)
     else:
         own = on_device(obj, dtype, order)
     if own.ndim < ndmin:
@@ -329,7 +334,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return NAMESPACE["nonzero"](condition)
     given = [host_of("where", p, v) for p, v in (("condition", condition), ("x", x), ("y", y))]
     begun("where")
-    return result(np.where(*given))
+    found = np.where(*given)
+    note_call("where", given, found)
+    return result(found)
 
 
 def einsum(*operands: Any) -> ndarray:

@@ -29,6 +29,8 @@ class Log:
         Names of the calls that copied from the host.
     places : set of (device, stream)
         Where operations ran, streams by their handles.
+    compiled : set of str
+        Kernels that CuPy would have compiled at their first use (see ``compiled``).
     """
 
     def __init__(self) -> None:
@@ -38,6 +40,7 @@ class Log:
         self.waits: list[str] = []
         self.uploads: list[str] = []
         self.places: set[tuple[int, int]] = set()
+        self.compiled: set[str] = set()
 
 
 class OutOfMemoryError(MemoryError):
