@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.parameters import schedule_of
@@ -37,7 +36,7 @@ from ..estimators.sequential import SequentialEnsemble
 from ..estimators.training import Evaluation, TrainingPlan, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import read_table, to_input_library
-from ..inputs.targets import read_sample_weight
+from ..inputs.targets import read_sample_weight, require_finite, require_present
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
@@ -380,7 +379,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             read_table(values, CPU, estimator=DecisionTreeRegressor())  # rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
-            assert_all_finite(on_host(values), input_name="X", estimator_name=type(self).__name__)
+            _require_finite_table(on_host(values))
         return values
 
     def _kinds(self) -> list[Any]:
@@ -469,3 +468,21 @@ def _added(raw: Array, table: Rows, fitted: StagewiseResult, device: Device) -> 
         for k, step in enumerate(fitted.steps[of_round]):
             raw[k] = raw[k] + (rate * step) * directions[k]
         yield raw
+
+
+def _require_finite_table(X: Any) -> None:
+    """Raise a ValueError for NaN and infinity in a table of numbers or objects, or in the entries
+    of a sparse one."""
+    remedy = "Fill them in, or choose among base learners that all take them."
+    if issparse(X):
+        entries = X.tocoo()
+        is_bad = ~np.isfinite(entries.data)
+        if is_bad.any():
+            raise ValueError(
+                f"Input X contains NaN or infinity: {is_bad.sum()} of {is_bad.size} entries, the "
+                f"first in row {entries.row[is_bad].min()} (counted from 0). {remedy}"
+            )
+    elif X.dtype.kind == "O":
+        require_present(X, "X", remedy)
+    else:
+        require_finite(X, "X", remedy)

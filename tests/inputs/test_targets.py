@@ -95,6 +95,15 @@ class TestTarget:
             with pytest.raises(ValueError, match="Input y contains (NaN|infinity)"):
                 read_target(place([1.0, bad, 2.0]), device=device)
 
+    @pytest.mark.parametrize("bad, what", [(NAN, "NaN"), (np.inf, "infinity")])
+    def test_not_finite_values_are_counted(self, place, bad, what):
+        with pytest.raises(ValueError) as raised:
+            read_target(place([1.0, 2.0, bad, 3.0, bad]), 5)
+        assert str(raised.value) == (
+            f"Input y contains {what}: 2 of 5 values, the first in row 2 (counted from 0). Drop "
+            "these rows, or fill in their targets."
+        )
+
     @pytest.mark.parametrize("y", [pl.Series([1, None, 2]), pd.Series([1, None, 2], dtype="Int64")])
     def test_missing(self, y):
         with pytest.raises(ValueError, match="Input y contains NaN"):
@@ -129,7 +138,7 @@ class TestTarget:
         np.array([1, pd.NA, 2], object),
     ])  # fmt: skip
     def test_missing_among_objects(self, y):
-        with pytest.raises(ValueError, match="Input y contains NaN or None"):
+        with pytest.raises(ValueError, match=r"NaN or None: 1 of 3 values, the first in row 1 "):
             read_target(y)
 
     @pytest.mark.parametrize("y", [
