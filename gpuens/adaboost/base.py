@@ -167,7 +167,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         self._check_base(base)
         work = self._training_work(X, y)
         device = device_for(base, self.device, X, work=work, y=y, sample_weight=sample_weight)
-        self._report_choice(device)
+        self._report_choice(device, f"At most {self.n_estimators} rounds.")
         with growth_on_host(device, base):
             return self._train(device, X, y, sample_weight, base)
 

@@ -22,7 +22,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.training import TrainingPlan
+from ..estimators.training import TrainingPlan, rounds_in_words
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
@@ -144,7 +144,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             require_shareable_on(device, self, loss)
         else:
             device = resolve_device(self.device, X, work=work, **arrays)
-        self._report_choice(device)
         with kept_on_failure(self):
             with self._working_on(device):
                 result = self._fit(given, loss, device, init)
@@ -204,9 +203,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
-        if self.verbose and is_first_worker():
-            print(plan, file=sys.stderr)
         n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
+        if is_first_worker():
+            patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
+            watched = sets[min(1, len(sets) - 1)].data
+            self._report_choice(device, rounds_in_words(n_rounds, patience, watched))
+            if self.verbose > 1:
+                print(plan, file=sys.stderr)
         with plan.explaining(), sharing_again(share):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)

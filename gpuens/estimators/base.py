@@ -220,10 +220,10 @@ class OnDevice:
             yield
         watch.sum_up()
 
-    def _report_choice(self, device: Device) -> None:
-        """Print where ``fit`` runs, and why, if the estimator is verbose."""
+    def _report_choice(self, device: Device, further: str = "") -> None:
+        """Print where ``fit`` runs, why, and what else was chosen, if the estimator is verbose."""
         if getattr(self, "verbose", False):
-            report_choice(device)
+            report_choice(device, further)
 
 
 class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):

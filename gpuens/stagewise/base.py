@@ -33,7 +33,7 @@ from ..estimators.parameters import (
     threads_of,
 )
 from ..estimators.sequential import SequentialEnsemble
-from ..estimators.training import Evaluation, TrainingPlan, train
+from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import read_table, to_input_library
 from ..inputs.targets import read_sample_weight, require_finite, require_present
@@ -205,7 +205,10 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         loss = self._read_loss()
         work = self._training_work(X, y)
         device = self._device_for(kinds, X, work, y=y, sample_weight=sample_weight)
-        self._report_choice(device)
+        patience = int(self.n_iter_no_change) if self.early_stopping else None
+        watched = "training" if self.validation_fraction is None else "validation"
+        rounds = rounds_in_words(int(self.n_estimators), patience, watched)
+        self._report_choice(device, rounds)
         with growth_on_host(device, *kinds):
             return self._train(device, X, y, sample_weight, kinds, loss)
 
