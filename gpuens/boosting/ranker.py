@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.base import require_fitted
-from ..estimators.docstrings import BOOSTING, ENDS_EARLY, FITTED, documented
+from ..estimators.boosting_docs import BOOSTING
+from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
 from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
@@ -49,7 +50,12 @@ class OfQueries(NamedTuple):
         "lambdarank", "xendcg" or "pairwise". ``gpuens.losses`` has them as objects with their
         parameters: ``LambdaRank`` (truncation level, gains), ``CrossEntropyNDCG`` and
         ``PairwiseLogistic``.""",
+    init="",
     class_weight="",
+    scoring="""str, metric or list of these, default="ndcg"
+        Metrics of the evaluation sets: "loss", "ndcg", "ndcg@10", "map", "map@10", an object of
+        ``gpuens.ranking_metrics``, or a metric of ``gpuens.custom_metrics`` (``y`` of an
+        ``ArrayMetric`` has two columns, relevance and number of the query).""",
     attributes="""position_bias_ : float64, shape (n_positions,)
         Only where ``fit`` got positions: what was added to the scores of documents at each.
     """,
@@ -62,10 +68,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     higher one comes first. The same data and seed give the same model, bit for bit, on the CPU
     with any number of threads and on a GPU.
 
-    ``scoring`` names metrics of rankings: "ndcg", "ndcg@10", "map", "map@10", an object of
-    ``gpuens.ranking_metrics``, or a metric of ``gpuens.custom_metrics`` (``y`` of an
-    ``ArrayMetric`` has two columns, relevance and number of the query). Of the rows,
-    ``validation_fraction`` holds out whole queries.
+    Of the rows, ``validation_fraction`` holds out whole queries.
 
     <shared>
 

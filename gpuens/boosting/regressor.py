@@ -8,7 +8,8 @@ from typing import Any
 from ..devices.placement import Device, to_numpy
 from ..distributions import Distribution
 from ..estimators.base import require_fitted
-from ..estimators.docstrings import BOOSTING, documented
+from ..estimators.boosting_docs import BOOSTING, SCORING
+from ..estimators.docstrings import documented
 from ..inputs.targets import columns_of, read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
@@ -30,13 +31,15 @@ from .survival import SurvivalBoosting
         A function of two arrays ``(y, score) -> (gradient, hessian)`` is the objective of an
         ``ArrayLoss``.
     quantile : float or list of float, default=None
-        With loss="quantile": the quantiles to predict, in (0, 1).
-    init : "zero", estimator or None, default=None
+        With loss="quantile": the quantiles to predict, in (0, 1).""",
+    init="""init : "zero", estimator or None, default=None
         What the raw predictions are before the first round: None is the best constant, "zero" is
         0. Of an estimator, a copy is fitted on the table as the trees read it, and training starts
         from its predictions, or their logarithms where the loss has that link; Shapley values and
-        exports, which have trees alone, refuse the model then.""",
+        exports, which have trees alone, refuse the model then.
+    """,
     class_weight="",
+    scoring=SCORING,
     attributes="""init_ : estimator
         The fitted copy of ``init``, where it is an estimator.
     unique_times_ : float64, shape (n_times,)

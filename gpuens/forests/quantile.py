@@ -174,7 +174,7 @@ class _Grown:
     FOREST,
     bins="255",
     bootstrap="True",
-    **FOREST_OF_VALUES | {"class_weight": DEFAULT_QUANTILES},
+    **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):

@@ -36,6 +36,8 @@ exp = vectorise(elementary.exp)
 
 FOREST_OF_TIMES = {
     "honest": "",
+    "further": "",
+    "leaf": "8",
     "criteria": """{"log_rank"}, default="log_rank"
         The variance of the log-rank scores.""",
     "features": '"sqrt"',

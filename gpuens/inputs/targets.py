@@ -247,6 +247,23 @@ def require_finite(values: Array, name: str, remedy: str) -> None:
             raise ValueError(f"Input {name} contains {what}: {found_in(is_bad)}. {remedy}")
 
 
+def require_finite_table(X: Any, name: str, remedy: str) -> None:
+    """Raise a ValueError as ``require_finite`` does, also for a table of objects and for the
+    entries of a sparse one."""
+    if issparse(X):
+        entries = X.tocoo()
+        is_bad = ~np.isfinite(entries.data)
+        if is_bad.any():
+            raise ValueError(
+                f"Input {name} contains NaN or infinity: {is_bad.sum()} of {is_bad.size} entries, "
+                f"the first in row {entries.row[is_bad].min()} (counted from 0). {remedy}"
+            )
+    elif X.dtype.kind == "O":
+        require_present(X, name, remedy)
+    else:
+        require_finite(X, name, remedy)
+
+
 def require_present(values: np.ndarray, name: str, remedy: str) -> None:
     """Raise a ValueError for missing values among objects, as ``require_finite`` does."""
     missing = np.fromiter(map(is_missing, values.ravel().tolist()), bool, values.size)

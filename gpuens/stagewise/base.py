@@ -36,7 +36,7 @@ from ..estimators.sequential import SequentialEnsemble
 from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import read_table, to_input_library
-from ..inputs.targets import read_sample_weight, require_finite, require_present
+from ..inputs.targets import read_sample_weight, require_finite_table
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
@@ -70,35 +70,44 @@ RULES = {
 
 STAGEWISE = """Parameters
     ----------
+    Boosting
+        What is learned, by which base learners, and in how many steps.
     estimator : regressor, list of regressors or None, default=None
         The base learner that is fitted to the negative gradients in each round; from a list,
         ``selection`` chooses. None is ``DecisionTreeRegressor(max_depth=3, max_bins=255)`` of this
         package.
     loss : <losses>
     n_estimators : int, default=100
-        Largest number of rounds.
+        Largest number of rounds. Raise it until the loss on other rows stops falling, or let
+        ``early_stopping`` choose.
     learning_rate : float, sequence of float, or callable, default=0.1
         Shrinkage, a factor on the steps of line search: one for all rounds, one for each, or a
-        function of the round, counted from 0.
+        function of the round, counted from 0. Lower rates often generalise better and need more
+        rounds.
     line_search : bool, default=True
         Whether base learners go as far as lowers the loss most, times ``learning_rate``. False:
         steps of 1.
     selection : {"best", "cyclic"}, default="best"
         How to choose from a list of base learners: in each round all are fitted and the one with
-        the lowest loss on the round's rows after its line search is taken, or they take turns.
+        the lowest loss on the round's rows after its line search is taken, or they take turns,
+        which is faster.
     subsample : float, default=1.0
-        Share of the rows that each round is fitted on, drawn without replacement.
+        Share of the rows that each round is fitted on, drawn without replacement. Lower it (0.5)
+        for noisy targets and for speed.
+    Early stopping
+        When training ends before ``n_estimators`` rounds.
     early_stopping : bool, default=False
         Whether to hold rows out, and stop when their loss no longer falls. The rounds
         after the best one are dropped.
+    n_iter_no_change : int, default=10
+        Rounds without improvement before the training stops. Raise it with a low
+        ``learning_rate``.
     validation_fraction : float, int or None, default=0.1
         Share or number of the rows held out. None: the loss on the training rows is watched.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before the training stops.
     tol : float, default=1e-7
         Least fall of the loss that counts as improvement.
-    warm_start : bool, default=False
-        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
+    Running
+        Where and how training runs.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each base learner. None is a fixed seed:
         the same call gives the same model.
@@ -110,7 +119,10 @@ STAGEWISE = """Parameters
         enough for that to be faster (``gpuens.show_config()``) and all base learners are of this
         package, else stay. Base learners that take no arrays on a GPU get copies on the host.
     verbose : bool or int, default=0
-        Whether to show a progress bar with the losses, and where the work runs.
+        Above 0, where the work runs, the rounds and early stopping that were chosen, a progress bar
+        with the losses, and why the training ended are printed to standard error.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -382,7 +394,8 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             read_table(values, CPU, estimator=DecisionTreeRegressor())  # rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
-            _require_finite_table(on_host(values))
+            remedy = "Fill them in, or choose among base learners that all take them."
+            require_finite_table(on_host(values), "X", remedy)
         return values
 
     def _kinds(self) -> list[Any]:
@@ -471,21 +484,3 @@ def _added(raw: Array, table: Rows, fitted: StagewiseResult, device: Device) -> 
         for k, step in enumerate(fitted.steps[of_round]):
             raw[k] = raw[k] + (rate * step) * directions[k]
         yield raw
-
-
-def _require_finite_table(X: Any) -> None:
-    """Raise a ValueError for NaN and infinity in a table of numbers or objects, or in the entries
-    of a sparse one."""
-    remedy = "Fill them in, or choose among base learners that all take them."
-    if issparse(X):
-        entries = X.tocoo()
-        is_bad = ~np.isfinite(entries.data)
-        if is_bad.any():
-            raise ValueError(
-                f"Input X contains NaN or infinity: {is_bad.sum()} of {is_bad.size} entries, the "
-                f"first in row {entries.row[is_bad].min()} (counted from 0). {remedy}"
-            )
-    elif X.dtype.kind == "O":
-        require_present(X, "X", remedy)
-    else:
-        require_finite(X, "X", remedy)

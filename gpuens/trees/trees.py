@@ -294,14 +294,16 @@ def _records(
     return records_of_sample(counts if data.used is None else counts * data.used)
 
 
-@documented(
-    TREE,
-    criteria=CLASS_CRITERIA,
-    features="None",
-    bins="None",
-    class_weight=CLASS_WEIGHT,
-    attributes=CLASS_ATTRIBUTES,
-)
+_OF_ALL = {"bins": "None", "leaf": "1", "honest": ""}
+_OF_CLASSES = _OF_ALL | {
+    "criteria": CLASS_CRITERIA,
+    "class_weight": CLASS_WEIGHT,
+    "attributes": CLASS_ATTRIBUTES,
+}
+_OF_VALUES = _OF_ALL | {"criteria": NUMBER_CRITERIA, "class_weight": "", "attributes": ""}
+
+
+@documented(TREE, splitter='"best"', features="None", **_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTreeClassifier(CartClassifier, SingleTree):
     """A classification tree (Breiman et al. 1984).
@@ -322,9 +324,7 @@ class DecisionTreeClassifier(CartClassifier, SingleTree):
     class_weight: Any = None
 
 
-@documented(
-    TREE, criteria=NUMBER_CRITERIA, features="None", bins="None", class_weight="", attributes=""
-)
+@documented(TREE, splitter='"best"', features="None", **_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTreeRegressor(HasRecursion, CartRegressor, SingleTree):
     """A regression tree (Breiman et al. 1984).
@@ -346,21 +346,45 @@ class DecisionTreeRegressor(HasRecursion, CartRegressor, SingleTree):
     criterion: str = "squared_error"
 
 
+@documented(TREE, splitter='"random"', features='"sqrt"', **_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeClassifier(DecisionTreeClassifier):
     """An extremely randomised classification tree (Geurts et al. 2006): one random cut for each
-    feature that a node looks at. Parameters are those of ``DecisionTreeClassifier`` with
-    ``splitter="random"`` and ``max_features="sqrt"``."""
+    feature that a node looks at. It is meant for ensembles (``ExtraTreesClassifier``).
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import BaggingClassifier, ExtraTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bag = BaggingClassifier(ExtraTreeClassifier(), n_estimators=20).fit(X, y)
+    >>> bag.predict(X[:2]).tolist()
+    [0, 0]
+    """
 
     splitter: str = "random"
     max_features: int | float | str | None = "sqrt"
 
 
+@documented(TREE, splitter='"random"', features="1.0", **_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeRegressor(DecisionTreeRegressor):
     """An extremely randomised regression tree (Geurts et al. 2006): one random cut for each
-    feature that a node looks at. Parameters are those of ``DecisionTreeRegressor`` with
-    ``splitter="random"`` and ``max_features=1.0``."""
+    feature that a node looks at. It is meant for ensembles (``ExtraTreesRegressor``).
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import BaggingRegressor, ExtraTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bag = BaggingRegressor(ExtraTreeRegressor(), n_estimators=20).fit(X, y)
+    >>> bag.predict(X[:2]).shape
+    (2,)
+    """
 
     splitter: str = "random"
     max_features: int | float | str | None = 1.0
