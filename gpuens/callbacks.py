@@ -67,7 +67,8 @@ class ProgressBar(_Printer):
 
     Parameters
     ----------
-    file : text stream, default=sys.stderr
+    file : text stream or None, default=None
+        Where to print; None: standard error, or a widget in a notebook.
     width : int, default=30
         Characters of the bar in a terminal.
     interval : float, default=0.1
@@ -175,7 +176,9 @@ class EvaluationLog(_Printer):
     Parameters
     ----------
     period : int, default=10
-    file : text stream, default=sys.stdout
+        Rounds from one line to the next.
+    file : text stream or None, default=None
+        Where to print; None: standard output.
     """
 
     def __init__(self, period: int = 10, file: TextIO | None = None) -> None:
@@ -199,6 +202,7 @@ class Checkpoint:
     path : str or path
         Replaced at every save.
     period : int, default=10
+        Rounds from one save to the next.
     pickled : bool, default=False
         Whether to pickle the model, for one that holds functions (a loss or metric of your own);
         then ``pickle.load`` reads it, from files that you trust.

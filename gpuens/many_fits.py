@@ -23,6 +23,7 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
+from .estimators.base import PACKAGE, PAGE
 from .estimators.docstrings import documented
 from .estimators.parameters import threads_of
 from .inputs.labels import as_classes
@@ -75,7 +76,8 @@ def fit_many(
     X : array or data frame, shape (n_rows, n_features)
         The table; its rows are cut into folds where it is.
     y : array, shape (n_rows,), default=None
-        The target. X, y and the weights may be in the memory of a GPU: they are cut into folds there.
+        The target. X, y and the weights may be in the memory of a GPU: they are cut into folds
+        there.
     param_grid : dict or list of dicts, default=None
         Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
     folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
@@ -259,6 +261,8 @@ class _SideBySide:
     estimator: Any
     n_jobs: Any
     scoring: Any
+    _doc_link_module = PACKAGE
+    _doc_link_template = PAGE
 
     def __sklearn_tags__(self) -> Any:
         """Add what scikit-learn's searches leave out of the tags of their estimator."""

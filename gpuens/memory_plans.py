@@ -53,6 +53,7 @@ def memory_plan(
     y : array, default=None
         Read for the number of classes or targets.
     sample_weight : array, default=None
+        Weights of the rows, which take room too; only whether there are any is read.
     n_outputs : int, default=None
         Number of classes or targets, instead of y.
     n_workers : int, default=None

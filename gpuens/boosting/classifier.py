@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +72,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
 
     _losses = OF_CLASSES
 
-    loss: Any = field(default="log_loss", kw_only=False)
+    loss: str | Loss | Callable[..., Any] = field(default="log_loss", kw_only=False)
     class_weight: Any = None
     init: Any = None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
@@ -21,7 +23,7 @@ from ..kernels.runtime.collective import current_share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
-from ..ranking_metrics import NDCG
+from ..ranking_metrics import NDCG, RankingMetric
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
 from .estimator import BoostingEstimator
@@ -89,8 +91,8 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     """Relevance, query and position; gain and discount; both gradients and their sums on a GPU;
     order and layout."""
 
-    loss: Any = field(default="lambdarank", kw_only=False)
-    scoring: Any = "ndcg"
+    loss: str | Loss | Callable[..., Any] = field(default="lambdarank", kw_only=False)
+    scoring: str | RankingMetric | CustomMetric | ArrayMetric | Sequence[Any] = "ndcg"
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,8 +77,8 @@ class GradientBoostingRegressor(SurvivalBoosting):
 
     _losses = OF_NUMBERS + OF_DISTRIBUTIONS + OF_TIMES
 
-    loss: Any = field(default="squared_error", kw_only=False)
-    quantile: Any = None
+    loss: str | Loss | Callable[..., Any] = field(default="squared_error", kw_only=False)
+    quantile: float | Sequence[float] | None = None
     init: Any = None
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-BOOSTING = """Parameters are in groups, the most important groups and parameters first. Those that most
-    models need are ``n_estimators`` and ``learning_rate`` (or ``early_stopping``),
+BOOSTING = """Parameters are in groups, the most important groups and parameters first. Most models
+    need ``n_estimators`` and ``learning_rate`` (or ``early_stopping``),
     ``max_leaf_nodes`` and ``min_samples_leaf``.
 
     Parameters

@@ -47,11 +47,11 @@ class TrainingState:
         Returns the ``Forest`` of the trees so far.
     model : callable
         Returns a fitted copy of the estimator with the rounds so far, without its callbacks.
-    started : float
+    started : float, default=now
         ``time.perf_counter()`` at the start of the first round.
-    stopped : str
+    stopped : str, default=""
         Why the training ended, as ``stopped_`` of the estimators; empty before the end.
-    n_kept : int
+    n_kept : int, default=0
         Rounds that the model keeps, at the end.
     """
 

@@ -32,7 +32,8 @@ class FeatureImportancesDisplay:
     ----------
     importances : float64, shape (n_features,) or (n_features, n_repeats)
         Of several repeats (or trees) the mean is drawn, and one standard deviation to each side.
-    feature_names : list of str
+    feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
     label : str, default="importance"
         What the importances are.
 

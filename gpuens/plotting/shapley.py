@@ -32,9 +32,11 @@ class BeeswarmDisplay:
     Parameters
     ----------
     values : float64, shape (n_rows, n_features)
+        Shapley values.
     data : array or data frame, shape (n_rows, n_features)
         The rows; their values colour the points, grey where they are missing.
     feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
 
     Attributes
     ----------
@@ -143,11 +145,13 @@ class WaterfallDisplay:
     Parameters
     ----------
     values : float64, shape (n_features,)
+        Shapley values of one row.
     base_value : float
         The expected value.
     data : array, shape (n_features,), default=None
         Values of the features, for the labels.
     feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
 
     Attributes
     ----------
@@ -273,7 +277,8 @@ class ShapleyDependenceDisplay:
         Its values; missing ones are left out.
     color : array, shape (n_rows,), default=None
         Values of another feature, which colour the points.
-    feature_name, color_name : str
+    feature_name, color_name : str, default="x" and "other feature"
+        Names for the axis and the scale of colours.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -162,9 +162,9 @@ class StagewiseParameters:
     """The parameters of the classifier and the regressor."""
 
     estimator: Any = field(default=None, kw_only=False)
-    loss: Any
+    loss: str | Loss | Callable[..., Any]
     n_estimators: int = 100
-    learning_rate: Any = 0.1
+    learning_rate: float | Sequence[float] | Callable[[int], float] = 0.1
     line_search: bool = True
     selection: str = "best"
     subsample: float = 1.0
