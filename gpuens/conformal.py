@@ -423,7 +423,9 @@ def _predicts_three(model: Any) -> bool:
     """Return whether a fitted regressor is one of ``_of_quantiles``."""
     if isinstance(model, QuantileForestRegressor):
         return np.size(model.default_quantiles) == 3
-    return isinstance(model, GradientBoostingRegressor) and np.size(model.quantile) == 3
+    if not isinstance(model, GradientBoostingRegressor) or model.quantile is None:
+        return False
+    return np.size(model.quantile) == 3
 
 
 def _three(quantiles: Any) -> list[float]:

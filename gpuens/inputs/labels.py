@@ -134,7 +134,7 @@ def class_numbers(
     return np.stack(found, axis=1)
 
 
-def unknown_labels(y: Any, numbers: np.ndarray) -> list[Any]:
+def unknown_labels(y: Any, numbers: Array) -> list[Any]:
     """Return the distinct labels that ``class_numbers`` has given -1, in the order of the rows."""
     columns = zip(columns_of(y), numbers.T, strict=True)
     found = (_listed(array_of(column).ravel()[codes < 0]) for column, codes in columns)

@@ -264,7 +264,7 @@ def require_finite_table(X: Any, name: str, remedy: str) -> None:
         require_finite(X, name, remedy)
 
 
-def require_present(values: np.ndarray, name: str, remedy: str) -> None:
+def require_present(values: Array, name: str, remedy: str) -> None:
     """Raise a ValueError for missing values among objects, as ``require_finite`` does."""
     missing = np.fromiter(map(is_missing, values.ravel().tolist()), bool, values.size)
     if missing.any():
