@@ -149,6 +149,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
             Of any type that the regressor takes.
         y : array, shape (n_rows,)
+            The numbers to predict.
         sample_weight : array of shape (n_rows,), default=None
             For the fits of the regressor.
 
@@ -189,6 +190,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -204,6 +206,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         coverage : float, default=0.9
             The share of targets to contain, in (0, 1).
 

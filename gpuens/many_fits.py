@@ -283,7 +283,7 @@ class _SideBySide:
             estimator and the rows as they are.
         y : array, shape (n_rows,), default=None
             Copied to the host, where scikit-learn makes the folds.
-        **params
+        **params : dict
             As for scikit-learn's search; arrays are copied to the host likewise.
 
         Returns

@@ -159,6 +159,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             For trees NumPy, CuPy, torch, pandas, polars or pyarrow, with NaN for missing values.
             Other learners validate X themselves.
         y : array, shape (n_rows,)
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             The weights of the rows in the first round, up to a factor. Rows of weight zero are as
             if they were not there.
@@ -296,6 +297,11 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row ends in, where the learners are trees of this package.
 
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+
         Returns
         -------
         int32, shape (n_rows, n_rounds)
@@ -309,7 +315,17 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         """Yield predictions after every round, as from ``predict``."""
 
     def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
-        """Yield scores after every round, as from ``score``."""
+        """Yield scores after every round, as from ``score``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,)
+            The true target.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
+        """
         for predicted in self.staged_predict(X):
             yield self._score_of(y, predicted, sample_weight)
 

@@ -105,7 +105,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             NumPy, CuPy, torch, pandas, polars, pyarrow or SciPy. NaN is missing, an absent entry of
             a sparse matrix is zero. A ``BinnedTable`` brings its bins, categories and weights
             along, and y unless it is passed.
-        y : array, shape (n_rows,)
+        y : array, shape (n_rows,), default=None
             For a regression also (n_rows, n_targets): a tree for each target in every round.
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero have no effect.

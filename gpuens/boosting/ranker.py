@@ -180,7 +180,13 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Any:
-        """Yield the scores after every round, as from ``predict``."""
+        """Yield the scores after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
@@ -196,6 +202,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         y : array, shape (n_rows,)
             Relevances.
         sample_weight : array, shape (n_rows,) or (n_queries,), default=None
+            Weights of the rows.
         group, qid : array, default=None
             As for ``fit``.
 

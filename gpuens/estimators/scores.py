@@ -70,6 +70,7 @@ class ScoresClasses(_Scores):
         y : array, shape (n_rows,) or (n_rows, n_outputs)
             Labels of any type that ``fit`` takes.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -103,7 +104,9 @@ class ScoresValues(_Scores):
         X : array-like, shape (n_rows, n_features)
             Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
+            The true target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------

@@ -247,7 +247,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A sparse matrix is
             made dense in parts: the rows that are drawn, and blocks of those that are scored.
-        y : None
+        y : None, default=None
             Has no effect.
         sample_weight : array of shape (n_rows,), default=None
             Chances of the rows to be drawn are proportional to it.
@@ -352,6 +352,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -362,7 +363,13 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return self._scored(X, lambda score, device: score)
 
     def decision_function(self, X: Any) -> Any:
-        """Return ``score_samples(X) - offset_``, negative for outliers."""
+        """Return ``score_samples(X) - offset_``, negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._scored(X, lambda score, device: score - self.offset_)
 
     def predict(
@@ -373,6 +380,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or

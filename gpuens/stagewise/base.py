@@ -200,6 +200,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow, with values that the base learners take.
         y : array, shape (n_rows,)
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             For base learners whose ``fit`` takes weights. Rows of weight zero are as if they were
             absent.

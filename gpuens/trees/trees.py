@@ -80,7 +80,8 @@ class SingleTree(CartEstimator):
         X : array, sparse matrix, data frame or BinnedTable, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
             its bins and, unless y is passed, its target.
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        y : array, shape (n_rows,) or (n_rows, n_outputs), default=None
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero are as if they were not there.
         check_input : bool, default=True
@@ -168,7 +169,15 @@ class SingleTree(CartEstimator):
         return int((self.forest_.feature < 0).sum())
 
     def apply(self, X: Any, check_input: bool = True) -> Any:
-        """Return the leaf that each row ends in, int64 of shape (n_rows,)."""
+        """Return the leaf that each row ends in, int64 of shape (n_rows,).
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        check_input : bool, default=True
+            Has no effect; scikit-learn's trees have it.
+        """
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
@@ -178,6 +187,13 @@ class SingleTree(CartEstimator):
 
     def decision_path(self, X: Any, check_input: bool = True) -> Any:
         """Return the nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        check_input : bool, default=True
+            Has no effect; scikit-learn's trees have it.
 
         Returns
         -------
@@ -192,6 +208,15 @@ class SingleTree(CartEstimator):
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Return where minimal cost-complexity pruning of the tree for (X, y) cuts branches.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,)
+            The target.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -210,7 +235,9 @@ class SingleTree(CartEstimator):
         X_val : array, sparse matrix or data frame, shape (n_rows, n_features)
             Rows that the tree was not grown on.
         y_val : array, shape (n_rows,) or (n_rows, n_outputs)
+            Their target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------

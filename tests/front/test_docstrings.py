@@ -126,6 +126,19 @@ def test_parameters_are_in_groups(name):
     assert {"random_state", "device", "verbose"} & set(known) <= set(later)
 
 
+@pytest.mark.parametrize("name", [name for name in PUBLIC if hasattr(PUBLIC[name], "fit")])
+def test_every_parameter_of_methods_has_type_text_and_default(name):
+    problems = {}
+    for method, function in inspect.getmembers(PUBLIC[name], inspect.isroutine):
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        is_own = (getattr(function, "__module__", "") or "").startswith("gpuens.")
+        if method[0] != "_" and inspect.isfunction(function) and is_own:
+            found = [gap for gap in lacks(function) if gap.split()[0] not in ("self", "cls")]
+            if found:
+                problems[method] = found
+    assert problems == {}
+
+
 def test_gaps_are_found():
     def function(first, second=1, third=2, fourth=3):
         """Return nothing.
