@@ -51,7 +51,7 @@ def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: st
         y = _as_numbers(y, name)
     y = device.asarray(y, np.float64, order="C")
     require_finite(y, name, NO_TARGET)
-    return y
+    return _writeable(y)
 
 
 def read_sample_weight(
@@ -105,7 +105,14 @@ def read_sample_weight(
         )
     if largest_of_all(largest) == 0:
         raise ValueError(f"{name} is zero for every row; at least one must be positive.")
-    return weight
+    return _writeable(weight)
+
+
+def _writeable(values: Array) -> Array:
+    """Return an array, or a copy of one that is read-only, as columns of pandas are: kernels are
+    compiled ahead for those that are not, and nothing writes to either."""
+    is_fixed = isinstance(values, np.ndarray) and not values.flags.writeable
+    return values.copy() if is_fixed else values
 
 
 def _as_numbers(y: np.ndarray, name: str) -> np.ndarray:

@@ -66,6 +66,14 @@ class TestTarget:
         y = np.arange(3.0)
         assert np.shares_memory(read_target(y), y)
 
+    def test_read_only_columns_are_copied(self):
+        y = pd.Series([1.0, 2.0, 3.0]).to_numpy()
+        y.flags.writeable = False
+        with CPU.active():
+            weight = targets.read_sample_weight(y, 3, CPU, estimator=Learner())
+        for found in (read_target(y), weight):
+            assert found.flags.writeable and found.tolist() == y.tolist()
+
     def test_result_is_contiguous(self, place):
         y = place(np.arange(6.0))[::2]
         assert read_target(y).flags.c_contiguous
