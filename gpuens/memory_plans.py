@@ -40,7 +40,7 @@ def memory_plan(
     """Estimate the memory that ``estimator.fit(X, y, sample_weight)`` takes, part by part.
 
     Gradient boosting makes the same plan at the start of ``fit``: it raises MemoryError before
-    training if the data does not fit, and prints the plan if ``verbose`` is set.
+    training if the data does not fit, and prints the plan if ``verbose`` is 2 or more.
 
     Parameters
     ----------
