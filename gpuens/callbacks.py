@@ -62,11 +62,13 @@ class ProgressBar(_Printer):
     """Show the rounds done, the time left and the latest metrics.
 
     A widget in notebooks and one line in a terminal, both of tqdm; in files and pipes a few whole
-    lines, after 1, 2, 5, 10, 20, 40, 60, 80 and 100 % of the rounds.
+    lines, after 1, 2, 5, 10, 20, 40, 60, 80 and 100 % of the rounds. A line at the end says why
+    the training ended.
 
     Parameters
     ----------
-    file : text stream, default=sys.stderr
+    file : text stream or None, default=None
+        Where to print; None: standard error, or a widget in a notebook.
     width : int, default=30
         Characters of the bar in a terminal.
     interval : float, default=0.1
@@ -80,6 +82,7 @@ class ProgressBar(_Printer):
         self._started = -1.0  # of the training that is shown
         self._bar: Any = None
         self._shown = -1
+        self._first = (0, 0.0)
 
     def after_iteration(self, state: TrainingState) -> None:
         """Update the bar, or write a line if it is time for one."""
@@ -100,6 +103,10 @@ class ProgressBar(_Printer):
             self._bar.close()
         elif self._shown != state.iteration:
             self._log(state)
+        if state.stopped:
+            ended = f"Ended after {state.iteration} of {state.n_iterations} rounds: {state.stopped}"
+            kept = f"; the model keeps the first {state.n_kept}"
+            self._print(f"{ended}{kept if state.n_kept < state.iteration else ''}.")
         self._started, self._bar = -1.0, None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -109,6 +116,7 @@ class ProgressBar(_Printer):
         """Make a bar, unless the one at hand is that of this training."""
         if self._started != state.started:
             self._started, self._shown = state.started, -1
+            self._first = state.iteration, time.perf_counter()
             self._bar = self._new_bar(state)
 
     def _new_bar(self, state: TrainingState) -> Any:
@@ -134,15 +142,25 @@ class ProgressBar(_Printer):
 
     def _log(self, state: TrainingState) -> None:
         self._shown = state.iteration
+        percent = 100 * state.iteration // state.n_iterations
         elapsed = time.perf_counter() - state.started
-        rounds = max(1, state.iteration - state.first_iteration)
-        left = elapsed / rounds * (state.n_iterations - state.iteration)
         line = (
-            f"{100 * state.iteration // state.n_iterations:3d} % "
-            f"{state.iteration}/{state.n_iterations} {elapsed:.1f} s, {left:.1f} s left  "
-            f"{_latest(state)}"
+            f"{percent:3d} % {state.iteration}/{state.n_iterations} {elapsed:.1f} s"
+            f"{self._left(state)}  {_latest(state)}"
         )
-        print(line.rstrip()[:LINE_WIDTH], file=self.file or sys.stderr, flush=True)
+        self._print(line.rstrip()[:LINE_WIDTH])
+
+    def _left(self, state: TrainingState) -> str:
+        """Return the time left, by the rounds after the first: that one may wait for a compiler."""
+        first, since = self._first
+        left = state.n_iterations - state.iteration
+        if left and state.iteration == first:
+            return ""
+        seconds = left * (time.perf_counter() - since) / max(1, state.iteration - first)
+        return f", {seconds:.1f} s left"
+
+    def _print(self, line: str) -> None:
+        print(line, file=self.file or sys.stderr, flush=True)
 
 
 def _in_notebook() -> bool:
@@ -158,7 +176,9 @@ class EvaluationLog(_Printer):
     Parameters
     ----------
     period : int, default=10
-    file : text stream, default=sys.stdout
+        Rounds from one line to the next.
+    file : text stream or None, default=None
+        Where to print; None: standard output.
     """
 
     def __init__(self, period: int = 10, file: TextIO | None = None) -> None:
@@ -182,6 +202,7 @@ class Checkpoint:
     path : str or path
         Replaced at every save.
     period : int, default=10
+        Rounds from one save to the next.
     pickled : bool, default=False
         Whether to pickle the model, for one that holds functions (a loss or metric of your own);
         then ``pickle.load`` reads it, from files that you trust.

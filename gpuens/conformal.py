@@ -149,6 +149,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
             Of any type that the regressor takes.
         y : array, shape (n_rows,)
+            The numbers to predict.
         sample_weight : array of shape (n_rows,), default=None
             For the fits of the regressor.
 
@@ -189,6 +190,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -204,6 +206,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         coverage : float, default=0.9
             The share of targets to contain, in (0, 1).
 
@@ -423,7 +426,9 @@ def _predicts_three(model: Any) -> bool:
     """Return whether a fitted regressor is one of ``_of_quantiles``."""
     if isinstance(model, QuantileForestRegressor):
         return np.size(model.default_quantiles) == 3
-    return isinstance(model, GradientBoostingRegressor) and np.size(model.quantile) == 3
+    if not isinstance(model, GradientBoostingRegressor) or model.quantile is None:
+        return False
+    return np.size(model.quantile) == 3
 
 
 def _three(quantiles: Any) -> list[float]:

@@ -45,6 +45,7 @@ class CustomMetric(_MetricFromFunction):
     name : str, default=None
         None: the name of the function.
     higher_is_better : bool, default=False
+        Whether early stopping waits for larger values.
 
     Examples
     --------
@@ -76,6 +77,7 @@ class ArrayMetric(_MetricFromFunction):
     name : str, default=None
         None: the name of the function.
     higher_is_better : bool, default=False
+        Whether early stopping waits for larger values.
     """
 
 

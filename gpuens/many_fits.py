@@ -23,6 +23,8 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
+from .estimators.base import PACKAGE, PAGE
+from .estimators.docstrings import documented
 from .estimators.parameters import threads_of
 from .inputs.labels import as_classes
 from .memory_plans import trainings_at_once
@@ -30,6 +32,27 @@ from .memory_plans import trainings_at_once
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
 
+SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
+        What decides: the name of a scorer of scikit-learn or a function ``(estimator, X, y) ->
+        float``, higher is better; several of them; or the estimator's ``score`` (None).
+    n_jobs : int or None, default=None
+        Threads, each of which trains whole models; None: all cores that the process may use.
+    refit : bool, str or callable, default=True
+        Whether the best setting is fitted to all rows afterwards (``best_estimator_``). The name of
+        the metric that decides where there are several, or a function that chooses from
+        ``cv_results_``.
+    cv : int, cross-validation splitter, iterable or None, default=None
+        The folds: their number (None: 5), a splitter of scikit-learn, or pairs of rows to train on
+        and to score. Pass ``GroupKFold`` or ``TimeSeriesSplit`` where rows depend on each other.
+    verbose : int, default=0
+        How much scikit-learn prints: 1 the number of fits, 2 the time of each, 3 its score too.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Fits that are handed to the threads ahead.
+    error_score : "raise" or float, default=nan
+        The score of a fit that raises an error; "raise" ends the search with the error.
+    return_train_score : bool, default=False
+        Whether ``cv_results_`` has the scores of the training rows, too, which shows overfitting
+        and takes time."""
 SCORERS = "sklearn.metrics._scorer"
 """Module of what scikit-learn's ``make_scorer`` returns."""
 
@@ -51,14 +74,17 @@ def fit_many(
     estimators : estimator or sequence of estimators
         They are cloned, not changed.
     X : array or data frame, shape (n_rows, n_features)
+        The table; its rows are cut into folds where it is.
     y : array, shape (n_rows,), default=None
-        X, y and the weights may be in the memory of a GPU: they are cut into folds there.
+        The target. X, y and the weights may be in the memory of a GPU: they are cut into folds
+        there.
     param_grid : dict or list of dicts, default=None
         Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
     folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
         The rows to train on; None: all rows.
     sample_weight : array, shape (n_rows,), default=None
-    n_jobs : int, default=None
+        Weights of the rows, which go to ``fit``.
+    n_jobs : int or None, default=None
         Number of threads; None: all cores that the process may use. On a GPU each has a stream of
         its own, and there are no more than free memory holds trainings.
 
@@ -235,6 +261,8 @@ class _SideBySide:
     estimator: Any
     n_jobs: Any
     scoring: Any
+    _doc_link_module = PACKAGE
+    _doc_link_template = PAGE
 
     def __sklearn_tags__(self) -> Any:
         """Add what scikit-learn's searches leave out of the tags of their estimator."""
@@ -255,7 +283,7 @@ class _SideBySide:
             estimator and the rows as they are.
         y : array, shape (n_rows,), default=None
             Copied to the host, where scikit-learn makes the folds.
-        **params
+        **params : dict
             As for scikit-learn's search; arrays are copied to the host likewise.
 
         Returns
@@ -291,12 +319,21 @@ class _SideBySide:
         return self
 
 
+@documented(SEARCH)
 class GridSearchCV(_SideBySide, _GridSearchCV):
     """scikit-learn's ``GridSearchCV`` for small data: models train side by side, one thread each,
     if the table is too small to keep several threads busy.
 
-    Parameters, attributes and results are those of scikit-learn. ``n_jobs`` counts threads; None
-    means all cores that the process may use.
+    Attributes and results are those of scikit-learn: ``best_estimator_``, ``best_params_``,
+    ``best_score_``, ``cv_results_``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What to tune, of this package or another one.
+    param_grid : dict or list of dict
+        The values to try for each parameter: all combinations. A list holds several such grids.
+    <shared>
 
     Examples
     --------
@@ -309,10 +346,33 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
     """
 
 
+@documented(SEARCH)
 class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
     """scikit-learn's ``RandomizedSearchCV``, with fits side by side as in ``GridSearchCV``.
 
-    ``random_state=None`` is a fixed seed, as everywhere in this package.
+    Attributes and results are those of scikit-learn.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What to tune, of this package or another one.
+    param_distributions : dict or list of dict
+        For each parameter a list of values, or a distribution of ``scipy.stats``.
+    n_iter : int, default=10
+        Settings that are drawn and tried. More find better ones, and take longer.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws. None is a fixed seed, as everywhere in this package.
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import GradientBoostingClassifier, RandomizedSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GradientBoostingClassifier(n_estimators=10)
+    >>> search = RandomizedSearchCV(model, {"max_depth": [1, 2, 3]}, n_iter=2)
+    >>> sorted(search.fit(X, y).best_params_)
+    ['max_depth']
     """
 
     def _run_search(self, evaluate_candidates: Callable[[Any], Any]) -> None:

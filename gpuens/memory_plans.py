@@ -41,7 +41,7 @@ def memory_plan(
     """Estimate the memory that ``estimator.fit(X, y, sample_weight)`` takes, part by part.
 
     Gradient boosting makes the same plan at the start of ``fit``: it raises MemoryError before
-    training if the data does not fit, and prints the plan if ``verbose`` is set.
+    training if the data does not fit, and prints the plan if ``verbose`` is 2 or more.
 
     Parameters
     ----------
@@ -54,6 +54,7 @@ def memory_plan(
     y : array, default=None
         Read for the number of classes or targets.
     sample_weight : array, default=None
+        Weights of the rows, which take room too; only whether there are any is read.
     n_outputs : int, default=None
         Number of classes or targets, instead of y.
     n_workers : int, default=None

@@ -31,11 +31,13 @@ def predict_batches(
     Parameters
     ----------
     model : fitted estimator
+        Of this package.
     batches : path, pyarrow.dataset.Dataset, polars.LazyFrame, ndarray or function
         As for ``BinnedTable.from_batches``. Of files and frames the columns are read that the model
         was fitted on, whatever others there are; of tuples the first entry.
     method : {"predict", "predict_proba", "predict_log_proba", "decision_function"}, \
 default="predict"
+        The method of the model that is called for each batch.
     path : str or path, default=None
         A parquet file for the predictions, in the order of the rows: the column "prediction", or
         a column for each class or output. It is replaced if it exists, once it is complete.

@@ -35,6 +35,7 @@ def concordance(y: Any, score: Any, *, sample_weight: Any = None, tied_tol: floa
     Parameters
     ----------
     y : structured array, or tuple (event, time)
+        Whether each row had an event, and when it had it or was last seen.
     score : array, shape (n_rows,)
         Risks: higher is earlier. Pass the negative of predicted times.
     sample_weight : array, shape (n_rows,), default=None
@@ -77,8 +78,10 @@ def uno_concordance(
     ----------
     y_train : structured array, or tuple (event, time)
         The rows that estimate the censoring, usually those of the training.
-    y, score, tied_tol
+    y, score : arrays
         As for ``concordance``.
+    tied_tol : float, default=1e-8
+        Scores whose distance is at most this are tied.
     tau : float, default=None
         Only pairs whose earlier time is below this count. None: all.
 
@@ -117,6 +120,7 @@ def brier_scores(y_train: Any, y: Any, survival: Any, times: Any) -> np.ndarray:
     y_train : structured array, or tuple (event, time)
         The rows that estimate the censoring, usually those of the training.
     y : structured array, or tuple (event, time)
+        Whether each row had an event, and when it had it or was last seen.
     survival : array, shape (n_rows, n_times)
         The predicted probability that each row has no event until each time.
     times : array, shape (n_times,)
@@ -162,7 +166,7 @@ def integrated_brier_score(y_train: Any, y: Any, survival: Any, times: Any) -> f
 
     Parameters
     ----------
-    y_train, y, survival, times
+    y_train, y, survival, times : arrays
         As for ``brier_scores``; at least two times. The integral is that of the trapezoids.
 
     Returns
@@ -195,6 +199,7 @@ def martingale_residuals(y: Any, cumulative_hazard: Any) -> np.ndarray:
     Parameters
     ----------
     y : structured array, or tuple (event, time)
+        Whether each row had an event, and when it had it or was last seen.
     cumulative_hazard : array, shape (n_rows,)
         The predicted cumulative hazard of each row at its own time.
 
@@ -219,7 +224,7 @@ def deviance_residuals(y: Any, cumulative_hazard: Any) -> np.ndarray:
 
     Parameters
     ----------
-    y, cumulative_hazard
+    y, cumulative_hazard : arrays
         As for ``martingale_residuals``; the hazards of rows with an event must be positive.
 
     Returns

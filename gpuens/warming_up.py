@@ -38,7 +38,7 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda", "cuda:<number>"}
+    device : {"auto", "cpu", "cuda", "cuda:<number>"}, default="auto"
         The device to compile for; "auto" is the GPU if there is a usable one. For a GPU, all CUDA
         kernels are compiled for its architecture, and the host's part of its fits.
     verbose : bool, default=True

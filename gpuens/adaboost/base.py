@@ -58,19 +58,22 @@ RULES = {
 
 ADABOOST = """Parameters
     ----------
+    Boosting
+        The learners, and how many of them.
     estimator : estimator or None, default=None
         <base>
         This package's trees are grown on a table that is binned once, and kept as one forest.
+        Deeper trees fit interactions, and need fewer rounds.
     n_estimators : int, default=50
-        Largest number of rounds.
+        Largest number of rounds. Raise it for simple learners, such as stumps.
     learning_rate : float, default=1.0
         Factor on the weight of each learner, and on the exponent by which it changes the weights
-        of the rows.
+        of the rows. Lower it for noisy labels or targets, with more rounds.
     <loss>max_bins : int or None, default=255
         For the trees of ``estimator=None``: a feature with more distinct values is cut into this
         many bins. None: every midpoint between neighbouring values can be a threshold.
-    warm_start : bool, default=False
-        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
+    Running
+        Where and how training runs.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each learner. None is a fixed seed: the
         same call gives the same model.
@@ -82,7 +85,10 @@ ADABOOST = """Parameters
         or XGBoost, and brings them to the host for all others. Host arrays go to a usable GPU if
         the learners are of this package and it would be faster (``gpuens.show_config()``).
     verbose : bool or int, default=0
-        Whether to show a progress bar with the errors of the learners, and where the work runs.
+        Above 0, where the work runs, a progress bar with the errors of the learners, and why the
+        training ended are printed to standard error.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -153,6 +159,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             For trees NumPy, CuPy, torch, pandas, polars or pyarrow, with NaN for missing values.
             Other learners validate X themselves.
         y : array, shape (n_rows,)
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             The weights of the rows in the first round, up to a factor. Rows of weight zero are as
             if they were not there.
@@ -167,7 +174,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         self._check_base(base)
         work = self._training_work(X, y)
         device = device_for(base, self.device, X, work=work, y=y, sample_weight=sample_weight)
-        self._report_choice(device)
+        self._report_choice(device, f"At most {self.n_estimators} rounds.")
         with growth_on_host(device, base):
             return self._train(device, X, y, sample_weight, base)
 
@@ -290,6 +297,11 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row ends in, where the learners are trees of this package.
 
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+
         Returns
         -------
         int32, shape (n_rows, n_rounds)
@@ -303,7 +315,17 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         """Yield predictions after every round, as from ``predict``."""
 
     def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
-        """Yield scores after every round, as from ``score``."""
+        """Yield scores after every round, as from ``score``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,)
+            The true target.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
+        """
         for predicted in self.staged_predict(X):
             yield self._score_of(y, predicted, sample_weight)
 

@@ -99,6 +99,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -118,19 +119,43 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         return self._vote(X, self._probabilities)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._vote(X, lambda *votes: votes[-1].xp.log(self._probabilities(*votes)))
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield classes after every round, as from ``predict``."""
+        """Yield classes after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._staged(X, self._labels)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """Yield decision functions after every round, as from ``decision_function``."""
+        """Yield decision functions after every round, as from ``decision_function``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._staged(X, self._decide)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
-        """Yield probabilities after every round, as from ``predict_proba``."""
+        """Yield probabilities after every round, as from ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._staged(X, self._probabilities)
 
     def _vote(self, X: Any, finish: Callable[[Array, float, Device], Any]) -> Any:
@@ -298,7 +323,13 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
             return to_input_library(weighted_median(predicted, self.estimator_weights_, device), X)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield predictions after every round, as from ``predict``."""
+        """Yield predictions after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         with self._asking(X) as (values, device):
             predicted = self._predictions(values, device)
         for n in range(1, len(self) + 1):

@@ -237,6 +237,7 @@ class ThreeLearnerBoostingClassifier(
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------

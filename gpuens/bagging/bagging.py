@@ -71,6 +71,7 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         return_std : bool, default=False
             Whether to return the spread of the M members too,
             ``sqrt(sum((member - mean)**2) / M)``.
@@ -209,7 +210,13 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
         return self._predict(X, lambda shares, device: shares)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of ``predict_proba``; -inf for 0."""
+        """Return the logarithm of ``predict_proba``; -inf for 0.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         with np.errstate(divide="ignore"):
             return self._predict(X, lambda shares, device: device.xp.log(shares))
 
@@ -220,6 +227,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------

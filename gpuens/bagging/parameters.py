@@ -19,24 +19,32 @@ from ..estimators.parameters import (
 
 BAGGING = """Parameters
     ----------
+    Members
+        What is fitted, and how often.
     estimator : estimator or None, default=None
         Fitted on each sample: any object with ``fit`` and ``predict``, from scikit-learn, cuML,
-        this package or the user. None is <default>.
+        this package or the user. None is <default>. Bags help learners most that change much with
+        their rows, such as deep trees.
     n_estimators : int, default=10
-        Members of the bag.
+        Members of the bag. More predict as well or better, and take longer: 10 are few, 50 to 500
+        are common.
+    <voting>Sampling
+        The rows and features of each member.
     max_samples : int, float or None, default=None
         Rows drawn for each member: a number, a share of the rows (with ``sample_weight``, of
-        the sum of the weights), or as many as there are (None).
+        the sum of the weights), or as many as there are (None). Lower it for large tables, or to
+        make members differ more.
     max_features : int or float, default=1.0
-        Features drawn for each member: a number, or a share (at least one).
+        Features drawn for each member: a number, or a share (at least one). Lower it where
+        features repeat each other.
     bootstrap, bootstrap_features : bool, default=True and False
-        Whether rows and features are drawn with replacement.
+        Whether rows and features are drawn with replacement. Set ``bootstrap=False``, with a
+        smaller ``max_samples``, for samples without repetitions (pasting).
     oob_score : bool or callable, default=False
         Whether to score each training row with the members that did not see it; a callable
         ``(y_true, y_pred) -> float`` replaces the <score>. Needs ``bootstrap``.
-    warm_start : bool, default=False
-        Whether ``fit`` keeps the existing members and adds those that are missing, drawn as if
-        all had been fitted at once.
+    Running
+        Where and how members are fitted.
     n_jobs : int or None, default=None
         Processes that fit members and predict with them, through joblib; None is 1. Members on
         a GPU work one after the other. The model does not depend on it.
@@ -46,7 +54,10 @@ BAGGING = """Parameters
     verbose : int, default=0
         The verbosity of joblib, where members are fitted one by one; if not zero, where the work
         runs is printed too.
-    <voting>device : {"auto", "cpu", "cuda"}, default="auto"
+    warm_start : bool, default=False
+        Whether ``fit`` keeps the existing members and adds those that are missing, drawn as if
+        all had been fitted at once.
+    device : {"auto", "cpu", "cuda"}, default="auto"
         Where the members get their arrays. "auto" leaves them where they are for estimators
         of this package, cuML and XGBoost, and copies them to the host once for all others. Host
         arrays go to a usable GPU if the members are of this package and it would be faster

@@ -44,6 +44,7 @@ class BiasVariance:
     Attributes
     ----------
     loss : "squared" or "zero_one"
+        What the parts add up to.
     rounds : int
         Models that were trained.
     error : float
@@ -111,7 +112,9 @@ def bias_variance(
     estimator : classifier or regressor
         Of any library; clones of it are fitted, their ``random_state`` drawn again in each round.
     X : array or data frame, shape (n_rows, n_features)
+        The table that samples are drawn from.
     y : array, shape (n_rows,)
+        The labels or numbers to predict.
     rounds : int, default=100
         Bootstrap samples.
     test : float, "out_of_bag" or (X_test, y_test), default=0.3

@@ -91,17 +91,35 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
         return self._predict(X, _decision)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield the classes after every round, as from ``predict``."""
+        """Yield the classes after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, self._labels)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
-        """Yield the probabilities after every round, as from ``predict_proba``."""
+        """Yield the probabilities after every round, as from ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """Yield the raw predictions after every round, as from ``decision_function``."""
+        """Yield the raw predictions after every round, as from ``decision_function``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, _decision)
 
@@ -146,7 +164,13 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield the predictions after every round, as from ``predict``."""
+        """Yield the predictions after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
@@ -159,7 +183,9 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         X : array-like, shape (n_rows, n_features)
             Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_targets)
+            The true target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.docstrings import BOOSTING, documented
+from ..estimators.boosting_docs import BOOSTING, SCORING
+from ..estimators.docstrings import documented
 from ..estimators.nothing_learned import warn_of_one_class
 from ..inputs.labels import class_factors, places_among, read_labels
 from ..kernels.runtime.arrays import Array
@@ -26,17 +28,22 @@ from .round_data import RawRows
     BOOSTING,
     losses="""str, loss object or function, default="log_loss"
         "log_loss", "exponential" or "focal".
-        "exponential" is for two classes. ``gpuens.losses`` has them as objects with their
-        parameters, and ``CustomLoss``. A function of two arrays
-        ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.
-    init : "zero", estimator or None, default=None
+        "exponential" is for two classes; "focal" makes rows count less that are right already,
+        which can help where classes are very unequal. ``gpuens.losses`` has them as objects with
+        their parameters, and ``CustomLoss``. A function of two arrays
+        ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.""",
+    init="""init : "zero", estimator or None, default=None
         What the raw predictions are before the first round: None is the best constant, "zero" is
         0. Of an estimator, a copy is fitted on the table as the trees read it, with the numbers of
         the classes, and training starts from its probabilities; Shapley values and exports, which
-        have trees alone, refuse the model then.""",
-    class_weight="""class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the rows by class.
+        have trees alone, refuse the model then.
     """,
+    class_weight="""class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the rows by class; "balanced": in inverse proportion to their
+        number of rows. Set it where errors on a rare class cost more; probabilities are then those
+        of the weighted rows.
+    """,
+    scoring=SCORING,
     attributes="""classes_ : ndarray
         The labels, ascending.
     init_ : estimator
@@ -65,7 +72,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
 
     _losses = OF_CLASSES
 
-    loss: Any = field(default="log_loss", kw_only=False)
+    loss: str | Loss | Callable[..., Any] = field(default="log_loss", kw_only=False)
     class_weight: Any = None
     init: Any = None
 

@@ -21,7 +21,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.training import TrainingPlan, train
+from ..estimators.training import TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
@@ -105,7 +105,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             NumPy, CuPy, torch, pandas, polars, pyarrow or SciPy. NaN is missing, an absent entry of
             a sparse matrix is zero. A ``BinnedTable`` brings its bins, categories and weights
             along, and y unless it is passed.
-        y : array, shape (n_rows,)
+        y : array, shape (n_rows,), default=None
             For a regression also (n_rows, n_targets): a tree for each target in every round.
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero have no effect.
@@ -144,7 +144,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             require_shareable_on(device, self, loss)
         else:
             device = resolve_device(self.device, X, work=work, **arrays)
-        self._report_choice(device)
         with kept_on_failure(self):
             with self._working_on(device):
                 result = self._fit(given, loss, device, init)
@@ -201,8 +200,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         del table
         plan = boosting_plan(self, loss, settings.params, size, device)
         plan.require()
-        if self.verbose and is_first_worker():
-            print(plan, file=sys.stderr)
+        if is_first_worker():
+            patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
+            watched = sets[min(1, len(sets) - 1)].data
+            self._report_choice(device, rounds_in_words(n_rounds, patience, watched))
+            if self.verbose > 1:
+                print(plan, file=sys.stderr)
         with plan.explaining(), sharing_again(share):
             if is_new:
                 self._binner = sets[0].table.fit_binner(self, sets[0].weight, device)

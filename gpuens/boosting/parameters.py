@@ -36,6 +36,7 @@ from ..estimators.parameters import (
 )
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
+from ..losses import Loss
 from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .steps.sampling import SCHEMES
 
@@ -44,9 +45,9 @@ from .steps.sampling import SCHEMES
 class BoostingParameters:
     """The parameters of gradient boosting, for classes and for regression."""
 
-    loss: Any = field(kw_only=False)
+    loss: str | Loss | Callable[..., Any] = field(kw_only=False)
     n_estimators: int | str = 100
-    learning_rate: Any = 0.1
+    learning_rate: float | str | Sequence[float] | Callable[[int], float] = 0.1
     line_search: bool = False
     dropout: float = 0.0
     skip_dropout: float = 0.0
@@ -84,7 +85,7 @@ class BoostingParameters:
     n_iter_no_change: int = 10
     tol: float = 1e-7
     keep_best: bool = True
-    scoring: Any = "loss"
+    scoring: str | Callable[..., Any] | CustomMetric | ArrayMetric | Sequence[Any] | None = "loss"
     warm_start: bool = False
     random_state: Any = None
     n_jobs: int | None = None

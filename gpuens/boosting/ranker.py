@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
-from ..estimators.docstrings import BOOSTING, ENDS_EARLY, FITTED, documented
+from ..estimators.boosting_docs import BOOSTING
+from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
 from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
@@ -20,7 +23,7 @@ from ..kernels.runtime.collective import current_share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
-from ..ranking_metrics import NDCG
+from ..ranking_metrics import NDCG, RankingMetric
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
 from .estimator import BoostingEstimator
@@ -49,7 +52,12 @@ class OfQueries(NamedTuple):
         "lambdarank", "xendcg" or "pairwise". ``gpuens.losses`` has them as objects with their
         parameters: ``LambdaRank`` (truncation level, gains), ``CrossEntropyNDCG`` and
         ``PairwiseLogistic``.""",
+    init="",
     class_weight="",
+    scoring="""str, metric or list of these, default="ndcg"
+        Metrics of the evaluation sets: "loss", "ndcg", "ndcg@10", "map", "map@10", an object of
+        ``gpuens.ranking_metrics``, or a metric of ``gpuens.custom_metrics`` (``y`` of an
+        ``ArrayMetric`` has two columns, relevance and number of the query).""",
     attributes="""position_bias_ : float64, shape (n_positions,)
         Only where ``fit`` got positions: what was added to the scores of documents at each.
     """,
@@ -62,10 +70,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     higher one comes first. The same data and seed give the same model, bit for bit, on the CPU
     with any number of threads and on a GPU.
 
-    ``scoring`` names metrics of rankings: "ndcg", "ndcg@10", "map", "map@10", an object of
-    ``gpuens.ranking_metrics``, or a metric of ``gpuens.custom_metrics`` (``y`` of an
-    ``ArrayMetric`` has two columns, relevance and number of the query). Of the rows,
-    ``validation_fraction`` holds out whole queries.
+    Of the rows, ``validation_fraction`` holds out whole queries.
 
     <shared>
 
@@ -86,8 +91,8 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     """Relevance, query and position; gain and discount; both gradients and their sums on a GPU;
     order and layout."""
 
-    loss: Any = field(default="lambdarank", kw_only=False)
-    scoring: Any = "ndcg"
+    loss: str | Loss | Callable[..., Any] = field(default="lambdarank", kw_only=False)
+    scoring: str | RankingMetric | CustomMetric | ArrayMetric | Sequence[Any] = "ndcg"
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(  # type: ignore[override]
@@ -175,7 +180,13 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Any:
-        """Yield the scores after every round, as from ``predict``."""
+        """Yield the scores after every round, as from ``predict``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
@@ -191,6 +202,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         y : array, shape (n_rows,)
             Relevances.
         sample_weight : array, shape (n_rows,) or (n_queries,), default=None
+            Weights of the rows.
         group, qid : array, default=None
             As for ``fit``.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..devices.placement import Device, to_numpy
 from ..distributions import Distribution
 from ..estimators.base import require_fitted
-from ..estimators.docstrings import BOOSTING, documented
+from ..estimators.boosting_docs import BOOSTING, SCORING
+from ..estimators.docstrings import documented
 from ..inputs.targets import columns_of, read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
@@ -30,13 +32,15 @@ from .survival import SurvivalBoosting
         A function of two arrays ``(y, score) -> (gradient, hessian)`` is the objective of an
         ``ArrayLoss``.
     quantile : float or list of float, default=None
-        With loss="quantile": the quantiles to predict, in (0, 1).
-    init : "zero", estimator or None, default=None
+        With loss="quantile": the quantiles to predict, in (0, 1).""",
+    init="""init : "zero", estimator or None, default=None
         What the raw predictions are before the first round: None is the best constant, "zero" is
         0. Of an estimator, a copy is fitted on the table as the trees read it, and training starts
         from its predictions, or their logarithms where the loss has that link; Shapley values and
-        exports, which have trees alone, refuse the model then.""",
+        exports, which have trees alone, refuse the model then.
+    """,
     class_weight="",
+    scoring=SCORING,
     attributes="""init_ : estimator
         The fitted copy of ``init``, where it is an estimator.
     unique_times_ : float64, shape (n_times,)
@@ -73,8 +77,8 @@ class GradientBoostingRegressor(SurvivalBoosting):
 
     _losses = OF_NUMBERS + OF_DISTRIBUTIONS + OF_TIMES
 
-    loss: Any = field(default="squared_error", kw_only=False)
-    quantile: Any = None
+    loss: str | Loss | Callable[..., Any] = field(default="squared_error", kw_only=False)
+    quantile: float | Sequence[float] | None = None
     init: Any = None
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:

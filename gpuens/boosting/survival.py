@@ -97,7 +97,9 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         X : array-like, shape (n_rows, n_features)
             Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_targets)
+            The true target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------

@@ -48,7 +48,13 @@ class NamedEstimators(Savable, BaseEstimator):
         return Bunch(**dict(self.estimators))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with ``deep`` also the estimators by name and their parameters."""
+        """Return the parameters, with ``deep`` also the estimators by name and their parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return the parameters of members, too.
+        """
         parameters = super().get_params(deep=deep)
         for name, estimator in pairs_of(self.estimators) if deep else []:
             parameters[name] = estimator
@@ -58,7 +64,13 @@ class NamedEstimators(Savable, BaseEstimator):
         return parameters
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, replace estimators by name (by "drop" for none), set theirs."""
+        """Set parameters, replace estimators by name (by "drop" for none), set theirs.
+
+        Parameters
+        ----------
+        **params : dict
+            By name; ``member`` for an estimator, ``member__name`` for its parameter.
+        """
         if "estimators" in params:
             self.estimators = params.pop("estimators")
         names = [name for name, _ in pairs_of(self.estimators)]

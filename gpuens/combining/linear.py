@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import NOT_NEGATIVE
 from ..inputs.arrays import read_table, to_input_library
-from ..inputs.targets import read_sample_weight
+from ..inputs.targets import found_in, read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
@@ -78,8 +78,9 @@ def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Arra
     if not (largest < np.inf).all():
         wrong = np.flatnonzero(~(largest < np.inf)).tolist()
         raise ValueError(
-            f"Input X contains NaN or infinity in the column(s) {wrong}, which a linear model "
-            "cannot take. Fill them in, or choose a model that takes missing values."
+            f"Input X contains NaN or infinity in the column(s) {wrong}: "
+            f"{found_in(~device.xp.isfinite(columns.T))}. A linear model cannot take them: fill "
+            "them in, or choose a model that takes missing values."
         )
     return columns
 

@@ -79,6 +79,7 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         **predict_params : dict
             For the ``predict`` of the meta-model, such as ``return_std=True``.
 
@@ -182,6 +183,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         **predict_params : dict
             For the ``predict`` of the meta-model.
 
@@ -206,6 +208,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -225,6 +228,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------

@@ -286,6 +286,7 @@ class Stacking(Combination):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -297,7 +298,13 @@ class Stacking(Combination):
             return table if sparse.issparse(table) else to_input_library(table, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns that ``transform`` gives."""
+        """Return the names of the columns that ``transform`` gives.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the features of ``fit``; None: those that it saw.
+        """
         self._check_input_features(input_features)
         prefix = type(self).__name__.lower()
         names = []

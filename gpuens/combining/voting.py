@@ -85,6 +85,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -95,7 +96,13 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
             return to_input_library(self._average(rows), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of ``transform``: the members', numbered by output."""
+        """Return the names of the columns of ``transform``: the members', numbered by output.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the features of ``fit``; None: those that it saw.
+        """
         self._check_input_features(input_features)
         prefix = type(self).__name__.lower()
         outputs = [""] if not self._shape else [str(i) for i in range(self._shape[0])]
@@ -213,6 +220,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -231,6 +239,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -241,7 +250,13 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
             return to_input_library(self._average(rows), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of ``transform``: the members', numbered by class."""
+        """Return the names of the columns of ``transform``: the members', numbered by class.
+
+        Parameters
+        ----------
+        input_features : sequence of str or None, default=None
+            Names of the features of ``fit``; None: those that it saw.
+        """
         if self.voting == "soft" and not self.flatten_transform:
             raise ValueError(
                 "get_feature_names_out is not supported when `voting='soft'` and "

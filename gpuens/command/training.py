@@ -326,11 +326,14 @@ def _number_scores(
 
 
 def _save(model: Any, options: argparse.Namespace) -> None:
+    from ..plotting.importances import importances_of
+
     path = Path(options.output or bare(Path(options.data)).with_suffix(".gpuens"))
     gpuens.save(model, path)
-    importances = model.feature_importances_
+    importances, scale = importances_of(model)  # those of the picture
+    importances = importances.reshape(model.n_features_in_, -1).mean(axis=1)
     order = np.argsort(-importances, kind="stable")[:SHOWN]
-    print("\nMost important features (shares)")
+    print(f"\nMost important features: {scale}")
     shown = order[importances[order] > 0]
     width = max((len(str(model.feature_names_in_[i])) for i in shown), default=0)
     for i in shown:
@@ -351,7 +354,7 @@ def _draw(model: Any, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from ..plotting import FeatureImportancesDisplay
-    from ..plotting.importances import NAME_WIDTH
+    from ..plotting.axes import NAME_WIDTH
 
     lines = sum(1 + len(str(name)) // NAME_WIDTH for name in model.feature_names_in_[:20])
     figure = Figure(figsize=(8, max(4.5, 0.25 * lines)), layout="constrained")

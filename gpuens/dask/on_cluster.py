@@ -11,6 +11,7 @@ import distributed
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.base import PAGE
 from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
@@ -34,6 +35,7 @@ class OnCluster:
     max_restarts: int = 3
     heartbeat: float = 10.0
 
+    _doc_link_template = PAGE.replace("gpuens.{", "gpuens.dask.{")
     _local: ClassVar[Any]
     """The estimator of ``gpuens``."""
 

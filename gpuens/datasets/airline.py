@@ -67,6 +67,7 @@ def make_airline_like(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     <shared>
     as_frame : bool, default=False
         Whether to return X as a pandas data frame, with the categories' names in columns of a
@@ -134,6 +135,7 @@ def airline_like_frame(X: Any) -> Any:
     Parameters
     ----------
     X : array, shape (n_rows, 9)
+        Of ``make_airline_like``.
 
     Returns
     -------

@@ -14,7 +14,9 @@ from .tables import ARGUMENTS, check_counts, make_table
 N_WAVE = 21
 
 OF_NORMALS = f"""n_rows : int
+        Rows of the table.
     n_features : int, default=20
+        Columns of the table.
     {ARGUMENTS}
 
     Returns
@@ -164,6 +166,7 @@ def make_waveform(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_noise : int, default=0
         Further features, standard normal; 19 in the book's second version.
     <shared>

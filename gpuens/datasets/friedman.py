@@ -17,6 +17,7 @@ WIDTH = (100.0, 520 * math.pi, 1.0, 10.0)
 """Ranges of the four features of the second and third problem."""
 
 OF_A_CIRCUIT = f"""n_rows : int
+        Rows of the table.
     noise : float, default=0.0
         Standard deviation of the normal noise. <third> is a third of that of the signal, as in the
         papers.
@@ -52,6 +53,7 @@ def make_friedman1(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=10
         At least 5.
     noise : float, default=0.0

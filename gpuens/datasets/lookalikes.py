@@ -36,7 +36,9 @@ def make_higgs_like(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=28
+        Columns of the table.
     <shared>
 
     Returns
@@ -139,6 +141,7 @@ def make_covtype_like(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     <shared>
 
     Returns

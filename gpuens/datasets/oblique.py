@@ -30,7 +30,9 @@ def make_sparse_parity(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=20
+        Columns of the table.
     n_relevant : int, default=3
         At most ``n_features``.
     <shared>
@@ -89,7 +91,9 @@ def make_trunk(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=100
+        Columns of the table.
     <shared>
 
     Returns

@@ -16,7 +16,7 @@ def fetch_higgs(*, full: bool = False, data_home: Any = None) -> tuple[np.ndarra
     full : bool, default=False
         False: OpenML's data set 23512 ("higgs", version 2; 98,050 rows), True: data set 45570
         ("Higgs", all 11,000,000 rows; several GB while it is read).
-    data_home : str or path, optional
+    data_home : str or path, default=None
         Where scikit-learn keeps what it downloads (see ``sklearn.datasets.get_data_home``).
 
     Returns
@@ -48,7 +48,7 @@ def fetch_covtype(*, data_home: Any = None) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    data_home : str or path, optional
+    data_home : str or path, default=None
         As in ``fetch_higgs``.
 
     Returns
@@ -81,7 +81,7 @@ def fetch_airlines(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any
     as_frame : bool, default=True
         True: X is a pandas data frame with columns of a categorical dtype. False: an array
         with the categories' numbers.
-    data_home : str or path, optional
+    data_home : str or path, default=None
         As in ``fetch_higgs``.
 
     Returns
@@ -107,8 +107,11 @@ def fetch_adult(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any, n
 
     Parameters
     ----------
-    as_frame, data_home
-        As in ``fetch_airlines``.
+    as_frame : bool, default=True
+        True: X is a pandas data frame with columns of a categorical dtype. False: an array
+        with the categories' numbers.
+    data_home : str or path, default=None
+        As in ``fetch_higgs``.
 
     Returns
     -------

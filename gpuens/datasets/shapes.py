@@ -31,6 +31,7 @@ def make_moons(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     noise : float, default=0.0
         Standard deviation of the normal noise on both features.
     <shared>
@@ -73,6 +74,7 @@ def make_spirals(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     noise : float, default=0.0
         Standard deviation of the normal noise on both features; the arms are 1/6 apart.
     <shared>
@@ -145,6 +147,7 @@ def make_hastie_10_2(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     <shared>
 
     Returns
@@ -192,7 +195,9 @@ def make_nested_spheres(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=10
+        Columns of the table.
     n_classes : int, default=3
         At least 2.
     <shared>

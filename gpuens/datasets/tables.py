@@ -33,13 +33,13 @@ of rows."""
 ARGUMENTS = """random_state : int, RandomState instance or None, default=0
         Draws the rows. What ties ``y`` to ``X`` is always the same, so that two calls with
         different states give training and test rows of one problem. None is the same as 0.
-    rows : (int, int), optional
+    rows : (int, int), default=None
         Make only the rows from the first number up to, without, the second: bit for bit
         what the whole table has there.
-    xp : module, optional
+    xp : module, default=None
         The namespace of the arrays: ``numpy``, ``cupy``, ``torch``, or another one that follows
         the Array API standard and whose arrays can be written to. All hold the same bits.
-    device : optional
+    device : str or device, default=None
         With ``xp`` a device of that library, without it "cpu" (NumPy arrays, the default),
         "cuda" or "cuda:<number>" (CuPy arrays on that GPU), or "auto" (a GPU if one is
         usable)."""

@@ -39,7 +39,9 @@ def make_wide_sparse(
     Parameters
     ----------
     n_rows : int
+        Rows of the table.
     n_features : int, default=1000
+        Columns of the table.
     density : float, default=0.02
         About the share of the cells that are not 0, in (0, 0.5].
     <shared>

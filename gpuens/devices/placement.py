@@ -399,10 +399,11 @@ def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:
     return CPU if device == "auto" else SIMULATOR
 
 
-def report_choice(device: Device) -> None:
-    """Print where the work runs and why, for estimators that are verbose."""
-    print(f"Running on {device}" + (f": {device.reason}." if device.reason else "."),
-          file=sys.stderr)  # fmt: skip
+def report_choice(device: Device, further: str = "") -> None:
+    """Print where the work runs and why, for estimators that are verbose, and what else was
+    chosen."""
+    line = f"Running on {device}" + (f": {device.reason}." if device.reason else ".")
+    print(f"{line} {further}".rstrip(), file=sys.stderr)
 
 
 def _require_gpu(device: str, homes: dict[str, int]) -> None:

@@ -92,9 +92,11 @@ def summary(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, floa
     Parameters
     ----------
     predictions : array, shape (n_rows, n_models), or fitted ensemble
+        What each model predicts; the members of an ensemble predict X.
     y : array, shape (n_rows,), default=None
+        The labels. None: predictions are whether each model is right.
     X : array or data frame, shape (n_rows, n_features), default=None
-        As for the measures.
+        The rows that an ensemble's members predict.
 
     Returns
     -------

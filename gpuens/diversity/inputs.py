@@ -298,6 +298,7 @@ def member_predictions(ensemble: Any, X: Any) -> Array:
         predict the target, such as scikit-learn's forests, bagging, voting and AdaBoost. Trees
         of gradient boosting predict what is left of the target, so they cannot be compared.
     X : array or data frame, shape (n_rows, n_features)
+        The rows to predict.
 
     Returns
     -------

@@ -54,6 +54,9 @@ OVERALL = f"""Parameters
     float
 
     {_ERRORS}"""
+PAIRWISE_ARGUMENTS = f"""Parameters
+    ----------
+    {_ARGUMENTS.replace("<of>", "")}"""
 OF = """
     of : {"correctness", "labels"}, default="correctness"
         "labels" compares what the models predict, whatever is right. It takes no y."""
@@ -164,14 +167,12 @@ def cohen_kappa(predictions: Any, y: Any = None, *, X: Any = None, of: str = "co
     return _cohen_kappa(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE_ARGUMENTS)
 @on_its_gpu
 def pairwise(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, Any]:
-    """All pairwise measures of correctness from one matrix product, by name.
+    """Return all pairwise measures of correctness, from one matrix product, by name.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``q_statistic``.
+    <shared>
 
     Returns
     -------

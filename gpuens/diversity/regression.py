@@ -162,7 +162,17 @@ def variance_of_average(variance: Any, correlation: Any, n_models: Any) -> Any:
 
 class Spread(NamedTuple):
     """Variance of a model and correlation between two, the arguments of
-    ``variance_of_average``."""
+    ``variance_of_average``.
+
+    Attributes
+    ----------
+    variance : float
+        The mean variance of the models.
+    correlation : float
+        The mean covariance of two models, divided by it.
+    n_models : int
+        Models in the ensemble.
+    """
 
     variance: float
     correlation: float

@@ -23,6 +23,10 @@ from ..kernels.runtime.first_use import watch
 from ..other_names import meant
 from .parameters import parameters_of, takes_any_parameter, threads_of
 
+PACKAGE = __name__.partition(".")[0]
+PAGE = "https://gpuens.github.io/gpuens/api/generated/gpuens.{estimator_name}.html"
+"""The page of an estimator, to which its picture in a notebook leads."""
+
 
 class _SignatureOfInit:
     """The signature that ``help`` and editors show, that of ``__init__``, beside a ``__new__``."""
@@ -33,9 +37,12 @@ class _SignatureOfInit:
 
 
 class Savable:
-    """Give an estimator the method ``save``, and answers to names of other libraries."""
+    """Give an estimator the method ``save``, the address of its page, and answers to names of
+    other libraries."""
 
     __signature__ = _SignatureOfInit()
+    _doc_link_module = PACKAGE
+    _doc_link_template = PAGE
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         """Refuse parameters that do not exist, with the name that they have here."""
@@ -220,10 +227,10 @@ class OnDevice:
             yield
         watch.sum_up()
 
-    def _report_choice(self, device: Device) -> None:
-        """Print where ``fit`` runs, and why, if the estimator is verbose."""
+    def _report_choice(self, device: Device, further: str = "") -> None:
+        """Print where ``fit`` runs, why, and what else was chosen, if the estimator is verbose."""
         if getattr(self, "verbose", False):
-            report_choice(device)
+            report_choice(device, further)
 
 
 class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
@@ -281,6 +288,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------

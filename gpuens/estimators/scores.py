@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import CPU, to_numpy
-from ..inputs.labels import class_numbers
+from ..inputs.labels import class_numbers, unknown_labels
 from ..kernels.runtime.arrays import Array
+from .nothing_learned import warn_user
+
+MOST_NAMED = 10
+"""Labels that a warning names."""
 
 
 class _Scores:
@@ -51,6 +55,8 @@ class ScoresClasses(_Scores):
             class_numbers(labels, classes, n_rows, CPU, estimator=self, name=name)
             for labels, name in ((y, "y"), (predicted, "the prediction"))
         )
+        if (truth < 0).any():
+            _warn_of_unseen(y, truth)
         is_right = ((truth == found) & (truth >= 0)).all(axis=1)
         return super()._score_of(np.ones(n_rows), is_right.astype(np.float64), sample_weight)
 
@@ -64,12 +70,25 @@ class ScoresClasses(_Scores):
         y : array, shape (n_rows,) or (n_rows, n_outputs)
             Labels of any type that ``fit`` takes.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
         float
         """
         return self._score_of(y, self.predict(X), sample_weight)
+
+
+def _warn_of_unseen(y: Any, numbers: Array) -> None:
+    """Name the labels that ``fit`` has not seen, whose class numbers are -1."""
+    labels = unknown_labels(y, numbers)
+    further = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+    warn_user(
+        f"y holds labels that fit has not seen: {', '.join(map(repr, labels[:MOST_NAMED]))}"
+        f"{further}, in {(numbers < 0).any(axis=1).sum()} of {len(numbers)} rows. These rows count "
+        "as wrong.",
+        UserWarning,
+    )
 
 
 class ScoresValues(_Scores):
@@ -85,7 +104,9 @@ class ScoresValues(_Scores):
         X : array-like, shape (n_rows, n_features)
             Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
+            The true target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------

@@ -47,8 +47,12 @@ class TrainingState:
         Returns the ``Forest`` of the trees so far.
     model : callable
         Returns a fitted copy of the estimator with the rounds so far, without its callbacks.
-    started : float
+    started : float, default=now
         ``time.perf_counter()`` at the start of the first round.
+    stopped : str, default=""
+        Why the training ended, as ``stopped_`` of the estimators; empty before the end.
+    n_kept : int, default=0
+        Rounds that the model keeps, at the end.
     """
 
     iteration: int
@@ -58,6 +62,8 @@ class TrainingState:
     forest: Callable[[], Forest]
     model: Callable[[], Any]
     started: float = field(default_factory=time.perf_counter)
+    stopped: str = ""
+    n_kept: int = 0
 
 
 class Callback(Protocol):
@@ -125,6 +131,15 @@ class TrainingResult:
     evals: Evaluations
     stopped: str
     error: Exception | None = None
+
+
+def rounds_in_words(n_rounds: int, patience: int | None = None, data: str = "") -> str:
+    """Return how many rounds a training has, and when early stopping ends it, for verbose fits."""
+    if patience is None:
+        return f"{n_rounds} rounds, without early stopping."
+    return (
+        f"At most {n_rounds} rounds: early stopping after {patience} without improvement on {data}."
+    )
 
 
 class Rounds(ABC):
@@ -269,16 +284,18 @@ class _Course:
 
     def end(self) -> TrainingResult:
         """Call ``after_training``, and drop the rounds after the best one."""
+        stopping, kept = self._plan.stopping, self.done
+        if stopping is not None and self._plan.keep_best and self.stopped in (EARLY, FINISHED):
+            kept = max(stopping.best_iteration, 1)
+        self.state.stopped, self.state.n_kept = self.stopped, kept
         for callback in self._plan.callbacks:
             try:
                 if hasattr(callback, "after_training"):
                     callback.after_training(self.state)
             except Exception as failure:
                 self._error = self._error or failure
-        stopping = self._plan.stopping
-        if stopping is not None and self._plan.keep_best and self.stopped in (EARLY, FINISHED):
-            self.done = max(stopping.best_iteration, 1)
-        self._rounds.keep(self.done)
+        self.done = kept
+        self._rounds.keep(kept)
         for k, e in enumerate(self._plan.evaluations):
             stops = k == 0 and stopping is not None
             warn_of_unknown_metric(e.data, e.metric, self.watch.evals[e.data][e.metric], stops)

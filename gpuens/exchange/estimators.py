@@ -74,6 +74,13 @@ class ImportedModel(ForestEstimator):
     def fit(self, X: Any = None, y: Any = None, **params: Any) -> Self:
         """Do nothing: the model is trained. Pipelines that are fitted call this.
 
+        Parameters
+        ----------
+        X, y : array, default=None
+            Not read.
+        **params : dict
+            Not read.
+
         Returns
         -------
         self
@@ -214,7 +221,13 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         return self._scores(X, iteration_range, self._labels)
 
     def decision_function(self, X: Any) -> Any:
-        """Return raw scores, as ``predict(X, output_margin=True)``."""
+        """Return raw scores, as ``predict(X, output_margin=True)``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Features of the model that was imported.
+        """
         return self._margin(X, None)
 
     def predict_proba(self, X: Any, iteration_range: tuple[int, int] | None = None) -> Any:
@@ -223,6 +236,7 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+            Features of the model that was imported.
         iteration_range : (int, int), default=None
             As in ``predict``.
 

@@ -146,6 +146,7 @@ class TreeExplainer:
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------

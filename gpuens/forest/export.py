@@ -38,6 +38,7 @@ def export_text(
     Parameters
     ----------
     decision_tree : fitted decision tree or TreeView
+        The tree to write.
     feature_names : sequence of str, default=None
         None: "feature_0", "feature_1", ...
     class_names : sequence of str, default=None
@@ -127,6 +128,7 @@ def plot_tree(
     Parameters
     ----------
     decision_tree : fitted decision tree or TreeView
+        The tree to draw.
     max_depth : int or None, default=None
         Splits on the longest path that is drawn; branches below appear as "(...)".
     feature_names : sequence of str, default=None
@@ -196,11 +198,30 @@ def export_graphviz(
 
     Parameters
     ----------
-    decision_tree, max_depth, feature_names, class_names, label, filled, impurity, node_ids, \
-proportion, rounded, precision, show_missing
-        See ``plot_tree``.
+    decision_tree : fitted decision tree or TreeView
+        The tree to draw.
     out_file : str, path or text file, default=None
         Where to write; None returns the text.
+    max_depth : int or None, default=None
+        Splits on the longest path that is drawn; branches below appear as "(...)".
+    feature_names : sequence of str, default=None
+        None: "x[0]", "x[1]", ...
+    class_names : sequence of str or True, default=None
+        Names to show for the largest class of a node, in the order of ``classes_``; with several
+        outputs, one sequence for each. True: "y[0]", "y[1]", ...; None: not shown.
+    label : {"all", "root", "none"}, default="all"
+        Nodes whose numbers are named ("samples = 5").
+    filled : bool, default=False
+        Paint the nodes by their largest class and its lead, by their predicted value, or with
+        several outputs by their purity.
+    impurity, node_ids : bool, default=True, False
+        Whether to show each node's impurity, and its number.
+    proportion : bool, default=False
+        Show shares instead of numbers of rows and weights of classes.
+    rounded : bool, default=False
+        Draw boxes with round corners.
+    precision : int, default=3
+        Decimals of impurities, thresholds and values.
     leaves_parallel : bool, default=False
         Draw all leaves at the bottom.
     rotate : bool, default=False
@@ -208,6 +229,9 @@ proportion, rounded, precision, show_missing
     special_characters : bool, default=False
         Write "≤" instead of "<=".
     fontname : str, default="helvetica"
+        The font of all text.
+    show_missing : bool, default=False
+        Whether to say which side missing values go to.
 
     Returns
     -------

@@ -76,7 +76,8 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         X : array, sparse matrix, data frame or BinnedTable, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
             its bins and, unless y is passed, its target.
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        y : array, shape (n_rows,) or (n_rows, n_outputs), default=None
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             Factors on how often a row counts. Rows of weight zero are as if they were
             not there, except for the draws that they use up.
@@ -297,6 +298,11 @@ class ForestOfTrees(SampledMembers, CartEstimator):
     def decision_path(self, X: Any) -> tuple[Any, np.ndarray]:
         """Return the nodes that each row passes.
 
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+
         Returns
         -------
         indicator : sparse matrix in CSR format, shape (n_rows, n_nodes)
@@ -315,8 +321,10 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
         Parameters
         ----------
-        X, Y : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Y is X if it is None.
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        Y : array, sparse matrix or data frame, shape (n_rows, n_features), default=None
+            The other rows; None: those of X.
 
         Returns
         -------
@@ -355,11 +363,14 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y : array or data frame
             The data that the forest was fitted with.
-        n_repeats : int
+        sample_weight : array of shape (n_rows,), default=None
+            Its weights.
+        n_repeats : int, default=1
             Shuffles of each feature.
         random_state : int, RandomState instance or None, default=None
+            Seed of the orders; None is a fixed one.
 
         Returns
         -------

@@ -158,29 +158,35 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
 
     Parameters
     ----------
+    Growing
+        How many trees, of which rows and features, and what counts as an outlier.
     n_estimators : int, default=100
-        Trees.
-    max_samples : "auto", int or float, default="auto"
-        Rows drawn for each tree, or their share; "auto": 256, or all where there are fewer. No
-        tree is deeper than the binary logarithm of this.
+        Trees. More make scores depend less on chance.
     contamination : "auto" or float, default="auto"
         Share of the training rows that ``predict`` calls outliers, in (0, 0.5]; "auto": those
-        with a score below -0.5, which are less deep than the average.
+        with a score below -0.5, which are less deep than the average. Set it where that share is
+        known; scores do not depend on it.
+    max_samples : "auto", int or float, default="auto"
+        Rows drawn for each tree, or their share; "auto": 256, or all where there are fewer. No
+        tree is deeper than the binary logarithm of this. Raise it where outliers lie close to
+        the other rows.
     max_features : int or float, default=1.0
         Features drawn for each tree, or their share.
     bootstrap : bool, default=False
         Whether rows are drawn with replacement.
-    n_jobs : int or None, default=None
-        Threads on the CPU; None uses all that the process may use.
+    Running
+        Where and how the trees are grown.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. None is a fixed seed: the same call gives the same model.
-    verbose : bool or int, default=0
-        Whether to show a progress bar, and where the work runs.
-    warm_start : bool, default=False
-        Whether ``fit`` adds to the existing trees until there are ``n_estimators``.
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
         enough for that to be faster (``gpuens.show_config()``), else stay.
+    verbose : bool or int, default=0
+        Above 0, where the work runs, why, and a progress bar are printed to standard error.
+    warm_start : bool, default=False
+        Whether ``fit`` adds to the existing trees until there are ``n_estimators``.
 
     Attributes
     ----------
@@ -241,7 +247,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A sparse matrix is
             made dense in parts: the rows that are drawn, and blocks of those that are scored.
-        y : None
+        y : None, default=None
             Has no effect.
         sample_weight : array of shape (n_rows,), default=None
             Chances of the rows to be drawn are proportional to it.
@@ -346,6 +352,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -356,7 +363,13 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return self._scored(X, lambda score, device: score)
 
     def decision_function(self, X: Any) -> Any:
-        """Return ``score_samples(X) - offset_``, negative for outliers."""
+        """Return ``score_samples(X) - offset_``, negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         return self._scored(X, lambda score, device: score - self.offset_)
 
     def predict(
@@ -367,6 +380,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or

@@ -342,11 +342,8 @@ def _projected(
     FOREST,
     bins="255",
     bootstrap="True",
-    **FOREST_OF_CLASSES | {
-        "features": '"auto"',
-        "class_weight": FOREST_OF_CLASSES["class_weight"] + OBLIQUE,
-    },
-)  # fmt: skip
+    **FOREST_OF_CLASSES | {"features": '"auto"', "further": OBLIQUE},
+)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     """A random forest for classification whose nodes split by sums of a few features with random
@@ -384,7 +381,7 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     FOREST,
     bins="255",
     bootstrap="True",
-    **FOREST_OF_VALUES | {"features": '"auto"', "class_weight": OBLIQUE},
+    **FOREST_OF_VALUES | {"features": '"auto"', "further": OBLIQUE},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):

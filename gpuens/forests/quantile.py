@@ -174,7 +174,7 @@ class _GrownTargets:
     FOREST,
     bins="255",
     bootstrap="True",
-    **FOREST_OF_VALUES | {"class_weight": DEFAULT_QUANTILES},
+    **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):
@@ -284,6 +284,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         quantiles : float, list of float, "mean" or None, default=None
             Numbers in [0, 1]; "mean": what a random forest predicts; None:
             ``default_quantiles``.
@@ -327,6 +328,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         coverage : float, default=0.9
             In (0, 1]; as much of the rest lies below the interval as above.
 

@@ -36,6 +36,8 @@ exp = vectorise(elementary.exp)
 
 FOREST_OF_TIMES = {
     "honest": "",
+    "further": "",
+    "leaf": "8",
     "criteria": """{"log_rank"}, default="log_rank"
         The variance of the log-rank scores.""",
     "features": '"sqrt"',
@@ -73,7 +75,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
-        y : structured array, or tuple (event, time)
+        y : structured array, or tuple (event, time), default=None
             With a boolean field (whether the event was observed) and a field of times, as of
             scikit-survival.
         sample_weight : array of shape (n_rows,), default=None
@@ -180,6 +182,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
@@ -204,6 +207,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -223,6 +227,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -251,8 +256,11 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         y : structured array, or tuple (event, time)
+            The true target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -261,7 +269,13 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         return concordance(y, to_numpy(self.predict(X)), sample_weight=sample_weight)
 
     def oob_permutation_importance(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise NotImplementedError: the errors of a tree are not those of the forest here."""
+        """Raise NotImplementedError: the errors of a tree are not those of the forest here.
+
+        Parameters
+        ----------
+        *args, **kwargs : as for other forests
+            Not read.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} has no out-of-bag importances: compare score(X, y) with and "
             "without the values of a feature shuffled, on rows held out."

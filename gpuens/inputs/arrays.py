@@ -224,6 +224,7 @@ def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> 
     """Return the numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
     require_readable(X, name)
     X = on_host(X)
+    require_two_axes(X, estimator)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
         if X.dtype.kind in "iu" and X.count() and not may_round:
             require_exact(X.compressed(), name)
@@ -270,7 +271,7 @@ def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round
     values = device.asarray(X)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {values.dtype}.")
-    require_shape(values.shape, estimator, values)
+    require_shape(values.shape, estimator)
     return narrowed(values, name, may_round)
 
 
@@ -288,7 +289,7 @@ def require_readable(X: Any, name: str) -> None:
         raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")
 
 
-def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) -> None:
+def require_shape(shape: tuple[int, ...], estimator: Any) -> None:
     """Raise a ValueError for anything but a table with rows and columns.
 
     These are the shape checks of scikit-learn's ``check_array``, in its words.
@@ -297,7 +298,7 @@ def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) ->
     if len(shape) < 2:
         kind = "1D" if shape else "scalar"
         raise ValueError(
-            f"Expected 2D array, got {kind} array instead:\narray={values}.\n{_RESHAPE}"
+            f"Expected 2D array, got {kind} array instead, of the shape {shape}. {_RESHAPE}"
         )
     if len(shape) > 2:
         raise ValueError(f"Found array with dim {len(shape)}, while dim <= 2 is {context}")
@@ -306,6 +307,13 @@ def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) ->
             raise ValueError(
                 f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is {context}"
             )
+
+
+def require_two_axes(X: Any, estimator: Any) -> None:
+    """Raise a ValueError for arrays and lists of one axis; scikit-learn's would print all of it."""
+    is_list = isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 0
+    if is_list or (isinstance(X, np.ndarray) and X.ndim < 2):
+        require_shape((len(X),) if is_list else X.shape, estimator)
 
 
 def narrowed(values: Array, name: str, may_round: bool) -> Any:

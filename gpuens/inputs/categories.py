@@ -407,7 +407,7 @@ def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) ->
     if objects is None:
         table = read_table(X, device, estimator=estimator, reset=reset, name=name, may_round=True)
         return _NumberSource(X, table.values, device, name)
-    require_shape(objects.shape, estimator, objects)
+    require_shape(objects.shape, estimator)
     validate_data(estimator, objects, reset=reset, skip_check_array=True)
     return _ObjectSource(objects, estimator, name)
 

@@ -6,6 +6,7 @@ Readers are called inside ``device.active()``, like ``read_table``.
 from __future__ import annotations
 
 import numbers
+from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,11 +18,19 @@ from ..kernels.runtime.collective import Share, current_share, objects_of_all
 from .few_values import FewValues
 from .frames import EXACT_IN_FLOAT64, is_missing
 from .shared_tables import class_totals
-from .targets import array_of, columns_of, read_column, require_finite
+from .targets import (
+    array_of,
+    columns_of,
+    found_in,
+    read_column,
+    require_finite,
+    require_present,
+)
 
 _WIDEST_LOOKUP = 2**16
 """Range of integer labels below which a table is cheaper than sorting, however few the rows."""
 _INFINITE = frozenset((np.inf, -np.inf))
+NO_LABEL = "Drop these rows: the label of each must be known."
 
 
 class Labels(NamedTuple):
@@ -73,7 +82,7 @@ def read_labels(
     else:
         y = read_column(y, n_rows, device, estimator, name)
         if y.dtype.kind == "f":
-            require_finite(y, name, estimator)
+            require_finite(y, name, NO_LABEL)
         classes, codes = _encode(y, name)
     if len(classes) < min_classes:
         raise ValueError(
@@ -123,6 +132,13 @@ def class_numbers(
             )
         found.append(places[to_numpy(labels.codes)])
     return np.stack(found, axis=1)
+
+
+def unknown_labels(y: Any, numbers: Array) -> list[Any]:
+    """Return the distinct labels that ``class_numbers`` has given -1, in the order of the rows."""
+    columns = zip(columns_of(y), numbers.T, strict=True)
+    found = (_listed(array_of(column).ravel()[codes < 0]) for column, codes in columns)
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -260,8 +276,8 @@ def _encode_by_table(y: Array, low: int, dtype: Any) -> tuple[np.ndarray, Array]
 def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
     """Sort dates or spans of time, of any unit."""
     xp = module_of(y)
-    if xp.isnat(y).any():
-        raise ValueError(f"Input {name} contains NaT. Drop the rows without a label.")
+    if (unknown := xp.isnat(y)).any():
+        raise ValueError(f"Input {name} contains NaT: {found_in(unknown)}. {NO_LABEL}")
     classes, codes = xp.unique(y, return_inverse=True)
     return to_numpy(classes), codes
 
@@ -298,9 +314,10 @@ def encode_objects(y: Array, name: str) -> tuple[np.ndarray, np.ndarray]:
             f"Unknown label type: {name} holds {error}. Use strings or integers."
         ) from error
     if any(map(is_missing, distinct)):
-        raise ValueError(f"Input {name} contains NaN or None. Drop the rows without a label.")
+        require_present(y, name, NO_LABEL)
     if distinct & _INFINITE:
-        raise ValueError(f"Input {name} contains infinity. Drop the rows without a label.")
+        is_infinite = np.fromiter((label in _INFINITE for label in labels), bool, len(labels))
+        raise ValueError(f"Input {name} contains infinity: {found_in(is_infinite)}. {NO_LABEL}")
     if any(isinstance(label, (float, np.floating)) and label % 1 for label in distinct):
         raise _continuous(name)
     try:

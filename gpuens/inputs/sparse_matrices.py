@@ -44,7 +44,7 @@ def read_sparse(X: Any, *, estimator: Any, reset: bool, name: str) -> SparseTabl
             f"example with {name}.astype(np.float64)."
             + ("\nComplex data not supported" if X.dtype.kind == "c" else "")
         )
-    require_shape(X.shape, estimator, X)
+    require_shape(X.shape, estimator)
     _require_valid(X, name)
     values = check_array(
         X,

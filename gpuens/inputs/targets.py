@@ -13,15 +13,24 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 
-from ..devices.placement import Device, gpu_of, home_of, is_gpu_frame, on_host, to_numpy
+from ..devices.placement import (
+    Device,
+    gpu_of,
+    home_of,
+    is_gpu_frame,
+    module_of,
+    on_host,
+    to_numpy,
+)
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
 from .frames import EXACT_IN_FLOAT64, is_missing
 
 TINY_WEIGHT = 1e-10
 """Weights that are all below this are scaled: their hessians add up to less than any bound."""
+NO_TARGET = "Drop these rows, or fill in their targets."
 
 
 def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: str = "y") -> Any:
@@ -49,8 +58,8 @@ def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: st
     if y.dtype.kind not in "fiub":
         y = _as_numbers(y, name)
     y = home_of(y, device).asarray(y, np.float64, order="C")
-    require_finite(y, name, estimator)  # on the host if y is there: CuPy compiles what it computes
-    return device.asarray(y)
+    require_finite(y, name, NO_TARGET)  # on the host if y is there: CuPy compiles what it computes
+    return device.asarray(_writeable(y))
 
 
 def read_sample_weight(
@@ -93,7 +102,9 @@ def read_sample_weight(
         )
     _require_no_nulls(sample_weight, name)
     weight = device.asarray(sample_weight, np.float64, order="C")
-    require_finite(weight, name, estimator)
+    require_finite(
+        weight, name, "Give these rows the weight 0, which leaves them out, or drop them."
+    )
     smallest, largest = (float(weight.min()), float(weight.max())) if n_rows else (0.0, 0.0)
     if smallest < 0:
         raise ValueError(
@@ -102,13 +113,20 @@ def read_sample_weight(
         )
     if largest_of_all(largest) == 0:
         raise ValueError(f"{name} is zero for every row; at least one must be positive.")
-    return weight
+    return _writeable(weight)
+
+
+def _writeable(values: Array) -> Array:
+    """Return an array, or a copy of one that is read-only, as columns of pandas are: kernels are
+    compiled ahead for those that are not, and nothing writes to either."""
+    is_fixed = isinstance(values, np.ndarray) and not values.flags.writeable
+    return values.copy() if is_fixed else values
 
 
 def _as_numbers(y: np.ndarray, name: str) -> np.ndarray:
     """Return objects (such as decimals and fractions) as float64."""
-    if y.dtype.kind == "O" and any(map(is_missing, y.tolist())):
-        raise ValueError(f"Input {name} contains NaN or None. Drop the rows without a target.")
+    if y.dtype.kind == "O":
+        require_present(y, name, NO_TARGET)
     try:
         if y.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
             raise TypeError("dates and spans of time have no number without a unit")
@@ -233,13 +251,52 @@ def _column_on_device(y: Array, name: str) -> Array:
     return y[:, 0]
 
 
-def require_finite(values: Array, name: str, estimator: Any) -> None:
-    """Raise a ValueError for NaN and infinity."""
+def require_finite(values: Array, name: str, remedy: str) -> None:
+    """Raise a ValueError for NaN and infinity that counts them, names the first row and ends with
+    what to do."""
+    xp = module_of(values)
     if gpu_of(values) is None:
-        with np.errstate(invalid="ignore"):  # the sum of both infinities, which is looked at first
-            assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
-    elif not (float(values.max()) < np.inf and float(values.min()) > -np.inf):
-        raise ValueError(f"Input {name} contains NaN or infinity.")
+        is_finite = bool(np.isfinite(values).all())
+    else:  # the first functions of CuPy's are compiled when they are called
+        is_finite = float(values.max()) < np.inf and float(values.min()) > -np.inf
+    if is_finite:
+        return
+    for what, is_bad in (("NaN", xp.isnan(values)), ("infinity", xp.isinf(values))):
+        if is_bad.any():
+            raise ValueError(f"Input {name} contains {what}: {found_in(is_bad)}. {remedy}")
+
+
+def require_finite_table(X: Any, name: str, remedy: str) -> None:
+    """Raise a ValueError as ``require_finite`` does, also for a table of objects and for the
+    entries of a sparse one."""
+    if issparse(X):
+        entries = X.tocoo()
+        is_bad = ~np.isfinite(entries.data)
+        if is_bad.any():
+            raise ValueError(
+                f"Input {name} contains NaN or infinity: {is_bad.sum()} of {is_bad.size} entries, "
+                f"the first in row {entries.row[is_bad].min()} (counted from 0). {remedy}"
+            )
+    elif X.dtype.kind == "O":
+        require_present(X, name, remedy)
+    else:
+        require_finite(X, name, remedy)
+
+
+def require_present(values: Array, name: str, remedy: str) -> None:
+    """Raise a ValueError for missing values among objects, as ``require_finite`` does."""
+    missing = np.fromiter(map(is_missing, values.ravel().tolist()), bool, values.size)
+    if missing.any():
+        where = found_in(missing.reshape(values.shape))
+        raise ValueError(f"Input {name} contains NaN or None: {where}. {remedy}")
+
+
+def found_in(is_bad: Array) -> str:
+    """Return how many values of an array (rows first) a mask marks, and where the first one is."""
+    first = int(is_bad.ravel().argmax())
+    row, column = divmod(first, is_bad.shape[1] if is_bad.ndim > 1 else 1)
+    where = f"row {row}, column {column}" if is_bad.ndim > 1 else f"row {row}"
+    return f"{int(is_bad.sum())} of {is_bad.size} values, the first in {where} (counted from 0)"
 
 
 def weights_in_range(weights: Array) -> Array:

@@ -41,8 +41,10 @@ def drop_column_importance(
         Of any library; clones of it are fitted. Its parameters ``categorical_features`` and
         ``monotonic_cst`` follow the columns that are left.
     X : array or data frame, shape (n_rows, n_features)
+        The rows to train on.
     y : array, shape (n_rows,) or (n_rows, n_outputs)
-    X_val, y_val : default=None
+        Their target.
+    X_val, y_val : array or data frame, default=None
         Rows to score on. None: folds of X.
     cv : int, splitter, iterable or None, default=None
         Folds without validation rows, as in scikit-learn; None is 5, of a classifier stratified.

@@ -67,7 +67,7 @@ def h_statistic(
         At least two; all pairs of them are looked at. None: all features.
     feature_names : list of str, default=None
         None: the columns of a data frame.
-    response_method, method
+    response_method, method : str, default="auto"
         As for ``partial_dependence``. Brute force predicts ``max_samples**2`` rows for each pair
         and each feature.
     max_samples : int, default=200

@@ -56,6 +56,7 @@ def permutation_importance(
     estimator : fitted estimator
         Of any library.
     X : array or data frame, shape (n_rows, n_features)
+        The rows to score on, whose columns are shuffled one at a time.
     y : array, shape (n_rows,) or (n_rows, n_outputs), or None
         None for scores that need no target.
     scoring : str, callable, list, tuple, dict or None, default=None

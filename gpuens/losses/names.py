@@ -29,9 +29,10 @@ def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> 
     Parameters
     ----------
     value : str, Loss or function (y, score) -> (gradient, hessian)
+        The parameter ``loss``.
     known : tuple of classes
         The losses that names may mean.
-    quantile : float or sequence of float
+    quantile : float, sequence of float or None, default=None
         The parameter ``quantile``.
 
     Raises

@@ -342,7 +342,11 @@ class PairwiseLogistic(PairLoss):
         Pairs take part if at least one of their documents is among so many first. None: all.
     label_gain : "exponential", "linear" or list of float, default="exponential"
         As for ``LambdaRank``, for the metric "ndcg"; the loss only compares gains.
-    sigma, normalise, position_rate, position_l2
+    sigma : float, default=1.0
+        As for ``LambdaRank``, like the next two.
+    normalise : bool, default=True
+        Whether the gradients of a query are scaled.
+    position_rate, position_l2 : float, default=0.1 and 0.0
         As for ``LambdaRank``.
     """
 

@@ -26,7 +26,7 @@ from ..devices.placement import (
 )
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
-from ..inputs.arrays import read_table, require_readable
+from ..inputs.arrays import read_table, require_readable, require_two_axes
 from ..inputs.frames import is_frame
 from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
@@ -161,6 +161,7 @@ def read_features(
         return read_table(X, device, estimator=estimator, reset=reset).values
     if not is_sparse(X):
         require_readable(X, "X")
+        require_two_axes(on_host(X), estimator)
     try:
         values = validate_data(
             estimator,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 """So that classes are told apart without colours."""
 GREY = "#767676"
 """For what is not the subject: reference lines, single rows."""
+NAME_WIDTH = 40
+"""Characters in a line of a name."""
 SEQUENTIAL = "cividis"
 """A colour map that looks the same to colour-blind readers (Nunez et al., PLOS ONE 13, 2018)."""
 
@@ -64,6 +67,12 @@ def tidy(ax: Any, x: str, y: str, grid: str | None = "both") -> None:
     if grid is not None:
         ax.grid(axis=grid, alpha=0.3)
         ax.set_axisbelow(True)
+
+
+def name_lines(ax: Any, names: list[str]) -> None:
+    """Write a name beside each line of a plot, whole: long ones are wrapped."""
+    wrapped = [fill(name, NAME_WIDTH, replace_whitespace=False) for name in names]
+    ax.set_yticks(np.arange(len(names)), wrapped, parse_math=False)  # names may contain dollars
 
 
 def whole_ticks(axis: Any) -> None:

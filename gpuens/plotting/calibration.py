@@ -26,7 +26,9 @@ class CalibrationDisplay:
     counts : int64, shape (n_bins,)
         Rows of each bin.
     y_prob : float64, shape (n_rows,)
+        The predicted probabilities.
     estimator_name : str or None, default=None
+        Name for the legend.
     pos_label : label or None, default=None
         The class.
 

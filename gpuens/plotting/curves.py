@@ -181,9 +181,10 @@ class OOBCurveDisplay:
     ----------
     errors : float64, shape (n_trees,)
         NaN where no row has a prediction.
-    error_name : str
+    error_name : str, default="error"
         What the errors are.
     estimator_name : str or None, default=None
+        Name for the legend.
 
     Attributes
     ----------

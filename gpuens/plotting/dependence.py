@@ -60,6 +60,7 @@ class PartialDependenceDisplay:
     panels : list of Panel
         What is drawn: ``features``, ``names``, ``grids``, ``average``, ``individual``, ``deciles``.
     response_name : str, default="partial dependence"
+        Name for the axis of the responses.
 
     Attributes
     ----------

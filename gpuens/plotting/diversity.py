@@ -39,6 +39,7 @@ class DiversityDisplay:
     Parameters
     ----------
     matrix : float64, shape (n_models, n_models)
+        A pairwise measure of ``gpuens.diversity``.
     measure : str, default="diversity"
         What it holds.
     model_names : list of str, default=None
@@ -187,6 +188,7 @@ class KappaErrorDisplay:
     error : float64, shape (n_pairs,)
         Mean of their shares of wrong rows.
     estimator_name : str or None, default=None
+        Name for the legend.
 
     Attributes
     ----------

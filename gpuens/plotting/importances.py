@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,17 @@ from ..forest.forest import Forest
 from ..forest.structure import tree_importances
 from ..inspection.importances import KINDS, feature_importances
 from ..trees.cart import CartEstimator
-from .axes import COLORS, axes_for, choice, finite, names_for, require_fitted, tidy, whole_number
+from .axes import (
+    COLORS,
+    axes_for,
+    choice,
+    finite,
+    name_lines,
+    names_for,
+    require_fitted,
+    tidy,
+    whole_number,
+)
 
 LABELS = {
     "impurity": "mean decrease in impurity (share)",
@@ -21,8 +30,6 @@ LABELS = {
     "cover": "cover of the splits (largest = 100)",
     "frequency": "number of splits (largest = 100)",
 }
-NAME_WIDTH = 40
-"""Characters in a line of a name; longer ones are wrapped."""
 
 
 class FeatureImportancesDisplay:
@@ -32,7 +39,8 @@ class FeatureImportancesDisplay:
     ----------
     importances : float64, shape (n_features,) or (n_features, n_repeats)
         Of several repeats (or trees) the mean is drawn, and one standard deviation to each side.
-    feature_names : list of str
+    feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
     label : str, default="importance"
         What the importances are.
 
@@ -110,7 +118,7 @@ class FeatureImportancesDisplay:
         """
         require_fitted(estimator)
         if choice(kind, "kind", ("auto", *KINDS)) == "auto":
-            importances, label = _of_model(estimator)
+            importances, label = importances_of(estimator)
         else:
             importances, label = feature_importances(estimator, kind), LABELS[kind]
         names = names_for(feature_names, estimator, importances.shape[0])
@@ -180,8 +188,7 @@ class FeatureImportancesDisplay:
         spread = None if std is None else std[order]
         at = np.arange(order.size)
         self.bars_ = ax.barh(at, mean[order], xerr=spread, **style | kwargs)
-        names = [fill(self.feature_names[f], NAME_WIDTH, replace_whitespace=False) for f in order]
-        ax.set_yticks(at, names, parse_math=False)  # names may contain dollars
+        name_lines(ax, [self.feature_names[f] for f in order])
         ax.invert_yaxis()
         tidy(ax, self.label, "", grid="x")
         ax.tick_params(axis="y", length=0)
@@ -192,7 +199,7 @@ class FeatureImportancesDisplay:
         return self
 
 
-def _of_model(estimator: Any) -> tuple[np.ndarray, str]:
+def importances_of(estimator: Any) -> tuple[np.ndarray, str]:
     """Return importances, with one column for each tree where trees are independent, and their
     name."""
     forest = getattr(estimator, "forest_", None)

@@ -49,10 +49,14 @@ class DecisionRegionsDisplay:
         The largest probability.
     classes : list or None, default=None
         The labels; None for numbers.
-    rows : float64, shape (n_rows, 2), and y : array, shape (n_rows,), or None, default=None
+    rows : float64, shape (n_rows, 2), or None, default=None
         Rows to draw over the regions.
+    y : array, shape (n_rows,), or None, default=None
+        Their target, for the colours.
     feature_names : list of two str, default=None
+        Names for the axes; None: "x[0]" and "x[1]".
     response_name : str, default="prediction"
+        Name for the scale of colours.
 
     Attributes
     ----------

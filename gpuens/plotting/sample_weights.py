@@ -39,8 +39,13 @@ def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     Parameters
     ----------
     estimator : fitted AdaBoostClassifier or AdaBoostRegressor of this package
-    X, y, sample_weight
+        Its rounds are run again for the weights.
+    X : array, sparse matrix or data frame, shape (n_rows, n_features)
         What it was fitted to.
+    y : array, shape (n_rows,)
+        Its target.
+    sample_weight : array of shape (n_rows,), default=None
+        Its weights, if it got any.
 
     Returns
     -------

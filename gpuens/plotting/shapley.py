@@ -15,6 +15,7 @@ from .axes import (
     SEQUENTIAL,
     axes_for,
     finite,
+    name_lines,
     names_for,
     require_fitted,
     tidy,
@@ -32,9 +33,11 @@ class BeeswarmDisplay:
     Parameters
     ----------
     values : float64, shape (n_rows, n_features)
+        Shapley values.
     data : array or data frame, shape (n_rows, n_features)
         The rows; their values colour the points, grey where they are missing.
     feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
 
     Attributes
     ----------
@@ -128,7 +131,7 @@ class BeeswarmDisplay:
                 )  # fmt: skip
             )
         ax.axvline(0, color="black", linewidth=0.8)
-        ax.set_yticks(np.arange(order.size), [self.feature_names[f] for f in order])
+        name_lines(ax, [self.feature_names[f] for f in order])
         ax.set_ylim(order.size - 0.5, -0.5)
         tidy(ax, LABEL, "", grid="x")
         bar = self.figure_.colorbar(self.points_[0], ax=ax, ticks=[0, 1], aspect=40)
@@ -143,11 +146,13 @@ class WaterfallDisplay:
     Parameters
     ----------
     values : float64, shape (n_features,)
+        Shapley values of one row.
     base_value : float
         The expected value.
     data : array, shape (n_features,), default=None
         Values of the features, for the labels.
     feature_names : list of str, default=None
+        None: "x[0]", "x[1]", ...
 
     Attributes
     ----------
@@ -241,14 +246,18 @@ class WaterfallDisplay:
         style = {"height": 0.7, "color": colors} | kwargs
         at = np.arange(values.size)
         self.bars_ = ax.barh(at, values, left=ends - values, **style)
-        for y, value, end in zip(at, values, ends, strict=True):
+        # On the right of every bar: on the left of one they would lie on the names of features.
+        right = np.maximum(ends, ends - values)
+        for y, value, end in zip(at, values, right, strict=True):
             ax.annotate(
-                f"{value:+.3g}", (end, y), (3 if value > 0 else -3, 0), va="center",
-                textcoords="offset points", ha="left" if value > 0 else "right", fontsize=8,
+                f"{value:+.3g}", (end, y), (3, 0), textcoords="offset points", va="center",
+                fontsize=8,
             )  # fmt: skip
-        ax.margins(x=0.15)
+        ax.use_sticky_edges = False  # so that there is room beside the bars
+        ax.margins(x=0.1)
+        ax.set_xlim(right=ax.get_xlim()[1] + 0.1 * np.ptp(ax.get_xlim()))  # for the values
         ax.axvline(self.base_value, color=GREY, linewidth=0.8, linestyle="--")
-        ax.set_yticks(at, labels)
+        name_lines(ax, labels)
         ax.invert_yaxis()
         tidy(ax, f"raw prediction (expected {self.base_value:.4g}, here {ends[0]:.4g})", "", "x")
         return self
@@ -273,7 +282,8 @@ class ShapleyDependenceDisplay:
         Its values; missing ones are left out.
     color : array, shape (n_rows,), default=None
         Values of another feature, which colour the points.
-    feature_name, color_name : str
+    feature_name, color_name : str, default="x" and "other feature"
+        Names for the axis and the scale of colours.
 
     Attributes
     ----------

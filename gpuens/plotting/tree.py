@@ -17,9 +17,11 @@ class TreeDisplay:
     Parameters
     ----------
     tree : fitted decision tree of this package, or TreeView
+        The tree to draw.
     feature_names, class_names : list of str, default=None
         As for ``plot_tree``.
     title : str or None, default=None
+        Title of the axes.
 
     Attributes
     ----------

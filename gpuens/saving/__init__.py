@@ -67,6 +67,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     Parameters
     ----------
     path : str or path
+        The file, as ``save`` has written it.
     trusted : sequence of str, default=()
         Full names of classes outside this package and scikit-learn that the model may hold,
         as "my_module.MyEstimator".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -78,6 +79,13 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
+    if not path.exists():
+        beside = (
+            "" if path.parent.exists() else f", whose folder {path.parent} does not exist either"
+        )
+        raise FileNotFoundError(
+            errno.ENOENT, f"There is no model file{beside}", str(path.absolute())
+        )
     _check_header_length(path)
     try:
         with safe_open(path, framework="numpy") as file:

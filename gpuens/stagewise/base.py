@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.parameters import schedule_of
@@ -34,10 +33,10 @@ from ..estimators.parameters import (
     threads_of,
 )
 from ..estimators.sequential import SequentialEnsemble
-from ..estimators.training import Evaluation, TrainingPlan, train
+from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import read_table, to_input_library
-from ..inputs.targets import read_sample_weight
+from ..inputs.targets import read_sample_weight, require_finite_table
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
@@ -71,35 +70,44 @@ RULES = {
 
 STAGEWISE = """Parameters
     ----------
+    Boosting
+        What is learned, by which base learners, and in how many steps.
     estimator : regressor, list of regressors or None, default=None
         The base learner that is fitted to the negative gradients in each round; from a list,
         ``selection`` chooses. None is ``DecisionTreeRegressor(max_depth=3, max_bins=255)`` of this
         package.
     loss : <losses>
     n_estimators : int, default=100
-        Largest number of rounds.
+        Largest number of rounds. Raise it until the loss on other rows stops falling, or let
+        ``early_stopping`` choose.
     learning_rate : float, sequence of float, or callable, default=0.1
         Shrinkage, a factor on the steps of line search: one for all rounds, one for each, or a
-        function of the round, counted from 0.
+        function of the round, counted from 0. Lower rates often generalise better and need more
+        rounds.
     line_search : bool, default=True
         Whether base learners go as far as lowers the loss most, times ``learning_rate``. False:
         steps of 1.
     selection : {"best", "cyclic"}, default="best"
         How to choose from a list of base learners: in each round all are fitted and the one with
-        the lowest loss on the round's rows after its line search is taken, or they take turns.
+        the lowest loss on the round's rows after its line search is taken, or they take turns,
+        which is faster.
     subsample : float, default=1.0
-        Share of the rows that each round is fitted on, drawn without replacement.
+        Share of the rows that each round is fitted on, drawn without replacement. Lower it (0.5)
+        for noisy targets and for speed.
+    Early stopping
+        When training ends before ``n_estimators`` rounds.
     early_stopping : bool, default=False
         Whether to hold rows out, and stop when their loss no longer falls. The rounds
         after the best one are dropped.
+    n_iter_no_change : int, default=10
+        Rounds without improvement before the training stops. Raise it with a low
+        ``learning_rate``.
     validation_fraction : float, int or None, default=0.1
         Share or number of the rows held out. None: the loss on the training rows is watched.
-    n_iter_no_change : int, default=10
-        Rounds without improvement before the training stops.
     tol : float, default=1e-7
         Least fall of the loss that counts as improvement.
-    warm_start : bool, default=False
-        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
+    Running
+        Where and how training runs.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each base learner. None is a fixed seed:
         the same call gives the same model.
@@ -111,7 +119,10 @@ STAGEWISE = """Parameters
         enough for that to be faster (``gpuens.show_config()``) and all base learners are of this
         package, else stay. Base learners that take no arrays on a GPU get copies on the host.
     verbose : bool or int, default=0
-        Whether to show a progress bar with the losses, and where the work runs.
+        Above 0, where the work runs, the rounds and early stopping that were chosen, a progress bar
+        with the losses, and why the training ended are printed to standard error.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -151,9 +162,9 @@ class StagewiseParameters:
     """The parameters of the classifier and the regressor."""
 
     estimator: Any = field(default=None, kw_only=False)
-    loss: Any
+    loss: str | Loss | Callable[..., Any]
     n_estimators: int = 100
-    learning_rate: Any = 0.1
+    learning_rate: float | Sequence[float] | Callable[[int], float] = 0.1
     line_search: bool = True
     selection: str = "best"
     subsample: float = 1.0
@@ -189,6 +200,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow, with values that the base learners take.
         y : array, shape (n_rows,)
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             For base learners whose ``fit`` takes weights. Rows of weight zero are as if they were
             absent.
@@ -206,7 +218,10 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         loss = self._read_loss()
         work = self._training_work(X, y)
         device = self._device_for(kinds, X, work, y=y, sample_weight=sample_weight)
-        self._report_choice(device)
+        patience = int(self.n_iter_no_change) if self.early_stopping else None
+        watched = "training" if self.validation_fraction is None else "validation"
+        rounds = rounds_in_words(int(self.n_estimators), patience, watched)
+        self._report_choice(device, rounds)
         with growth_on_host(device, *kinds):
             return self._train(device, X, y, sample_weight, kinds, loss)
 
@@ -380,7 +395,8 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             read_table(values, CPU, estimator=DecisionTreeRegressor())  # rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
-            assert_all_finite(on_host(values), input_name="X", estimator_name=type(self).__name__)
+            remedy = "Fill them in, or choose among base learners that all take them."
+            require_finite_table(on_host(values), "X", remedy)
         return values
 
     def _kinds(self) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,7 @@ class StagewiseClassifier(AdditiveClassifier, Stagewise):
 
     _losses = OF_CLASSES
 
-    loss: Any = "log_loss"
+    loss: str | Loss | Callable[..., Any] = "log_loss"
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         labels = read_labels(y, n_rows, device, estimator=self, min_classes=2)
@@ -122,8 +123,8 @@ class StagewiseRegressor(AdditiveRegressor, Stagewise):
 
     _losses = OF_NUMBERS
 
-    loss: Any = "squared_error"
-    quantile: Any = None
+    loss: str | Loss | Callable[..., Any] = "squared_error"
+    quantile: float | Sequence[float] | None = None
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)

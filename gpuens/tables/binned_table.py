@@ -46,8 +46,10 @@ class BinnedTable:
 
     Parameters
     ----------
-    codes, binner, features, binning, y, sample_weight
-        Made by ``from_batches`` and ``open``.
+    codes, binner, features, binning, content : parts of a table
+        Made by ``from_batches`` and ``open``, which are the ways to a table.
+    extremes : Extremes or None, default=None
+        Made by them, too.
 
     Attributes
     ----------

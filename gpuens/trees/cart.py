@@ -321,6 +321,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
@@ -345,6 +346,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
 
         Returns
         -------
@@ -358,7 +360,13 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         return [share.T for share in self._output_classes.shares(table.T)]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        """
         probabilities = self.predict_proba(X)
         if isinstance(probabilities, list):
             return [_log(p) for p in probabilities]
@@ -410,6 +418,7 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or

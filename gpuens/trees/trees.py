@@ -80,7 +80,8 @@ class SingleTree(CartEstimator):
         X : array, sparse matrix, data frame or BinnedTable, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
             its bins and, unless y is passed, its target.
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        y : array, shape (n_rows,) or (n_rows, n_outputs), default=None
+            The target: labels for a classifier, numbers for a regressor.
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero are as if they were not there.
         check_input : bool, default=True
@@ -168,7 +169,15 @@ class SingleTree(CartEstimator):
         return int((self.forest_.feature < 0).sum())
 
     def apply(self, X: Any, check_input: bool = True) -> Any:
-        """Return the leaf that each row ends in, int64 of shape (n_rows,)."""
+        """Return the leaf that each row ends in, int64 of shape (n_rows,).
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        check_input : bool, default=True
+            Has no effect; scikit-learn's trees have it.
+        """
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
@@ -178,6 +187,13 @@ class SingleTree(CartEstimator):
 
     def decision_path(self, X: Any, check_input: bool = True) -> Any:
         """Return the nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        check_input : bool, default=True
+            Has no effect; scikit-learn's trees have it.
 
         Returns
         -------
@@ -192,6 +208,15 @@ class SingleTree(CartEstimator):
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Return where minimal cost-complexity pruning of the tree for (X, y) cuts branches.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,)
+            The target.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -210,7 +235,9 @@ class SingleTree(CartEstimator):
         X_val : array, sparse matrix or data frame, shape (n_rows, n_features)
             Rows that the tree was not grown on.
         y_val : array, shape (n_rows,) or (n_rows, n_outputs)
+            Their target.
         sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -294,14 +321,16 @@ def _records(
     return records_of_sample(counts if data.used is None else counts * data.used)
 
 
-@documented(
-    TREE,
-    criteria=CLASS_CRITERIA,
-    features="None",
-    bins="None",
-    class_weight=CLASS_WEIGHT,
-    attributes=CLASS_ATTRIBUTES,
-)
+_OF_ALL = {"bins": "None", "leaf": "1", "honest": ""}
+_OF_CLASSES = _OF_ALL | {
+    "criteria": CLASS_CRITERIA,
+    "class_weight": CLASS_WEIGHT,
+    "attributes": CLASS_ATTRIBUTES,
+}
+_OF_VALUES = _OF_ALL | {"criteria": NUMBER_CRITERIA, "class_weight": "", "attributes": ""}
+
+
+@documented(TREE, splitter='"best"', features="None", **_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTreeClassifier(CartClassifier, SingleTree):
     """A classification tree (Breiman et al. 1984).
@@ -322,9 +351,7 @@ class DecisionTreeClassifier(CartClassifier, SingleTree):
     class_weight: Any = None
 
 
-@documented(
-    TREE, criteria=NUMBER_CRITERIA, features="None", bins="None", class_weight="", attributes=""
-)
+@documented(TREE, splitter='"best"', features="None", **_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTreeRegressor(HasRecursion, CartRegressor, SingleTree):
     """A regression tree (Breiman et al. 1984).
@@ -346,21 +373,45 @@ class DecisionTreeRegressor(HasRecursion, CartRegressor, SingleTree):
     criterion: str = "squared_error"
 
 
+@documented(TREE, splitter='"random"', features='"sqrt"', **_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeClassifier(DecisionTreeClassifier):
     """An extremely randomised classification tree (Geurts et al. 2006): one random cut for each
-    feature that a node looks at. Parameters are those of ``DecisionTreeClassifier`` with
-    ``splitter="random"`` and ``max_features="sqrt"``."""
+    feature that a node looks at. It is meant for ensembles (``ExtraTreesClassifier``).
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import BaggingClassifier, ExtraTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bag = BaggingClassifier(ExtraTreeClassifier(), n_estimators=20).fit(X, y)
+    >>> bag.predict(X[:2]).tolist()
+    [0, 0]
+    """
 
     splitter: str = "random"
     max_features: int | float | str | None = "sqrt"
 
 
+@documented(TREE, splitter='"random"', features="1.0", **_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeRegressor(DecisionTreeRegressor):
     """An extremely randomised regression tree (Geurts et al. 2006): one random cut for each
-    feature that a node looks at. Parameters are those of ``DecisionTreeRegressor`` with
-    ``splitter="random"`` and ``max_features=1.0``."""
+    feature that a node looks at. It is meant for ensembles (``ExtraTreesRegressor``).
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import BaggingRegressor, ExtraTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bag = BaggingRegressor(ExtraTreeRegressor(), n_estimators=20).fit(X, y)
+    >>> bag.predict(X[:2]).shape
+    (2,)
+    """
 
     splitter: str = "random"
     max_features: int | float | str | None = 1.0

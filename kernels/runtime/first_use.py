@@ -11,7 +11,7 @@ _lock = ForkSafeLock()
 
 
 class CompilationWatch:
-    """Counts the kernels that are compiled, and tells the first fit's user about them."""
+    """Counts the kernels that are compiled, and prints a line when the first of them is."""
 
     def __init__(self) -> None:
         self._n_kernels, self._seconds, self._since = 0, 0.0, 0.0
@@ -23,11 +23,13 @@ class CompilationWatch:
             self._n_kernels += 1
             self._since = time.perf_counter()
             announced, self._announced = self._announced, True
-        if not announced:
-            _tell(
+        if not announced and sys.stderr is not None:
+            print(
                 "gpuens compiles kernels at their first use: once, for up to a minute. Later "
                 f"processes load them from {folder}; gpuens.warmup() compiles them ahead."
-                f"{_advice()}"
+                f"{_advice()}",
+                file=sys.stderr,
+                flush=True,
             )
 
     def finish(self) -> None:
@@ -36,12 +38,14 @@ class CompilationWatch:
             self._seconds += time.perf_counter() - self._since
 
     def sum_up(self) -> None:
-        """Say, after the first work that compiled kernels, how many they were and how long it
-        took."""
+        """Print, after the first work that compiled kernels, how many they were and how long it
+        took, if a person reads it: in a terminal or a notebook."""
         if not self._announced or self._summed_up:
             return
         self._summed_up = True
-        _tell(f"gpuens compiled {self._n_kernels} kernels in {self._seconds:.1f} s.")
+        if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            seconds = f"{self._seconds:.1f} s"
+            print(f"gpuens compiled {self._n_kernels} kernels in {seconds}.", file=sys.stderr)
 
 
 def _advice() -> str:
@@ -54,13 +58,6 @@ def _advice() -> str:
         " It was installed from sources: the wheel that `make wheels` writes into dist/ of a "
         "checkout brings the kernels of the CPU and of GPUs compiled."
     )
-
-
-def _tell(message: str) -> None:
-    """Print to stderr if a person reads it: a terminal or a notebook."""
-    reads = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-    if reads:
-        print(message, file=sys.stderr)
 
 
 watch = CompilationWatch()

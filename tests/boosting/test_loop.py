@@ -341,8 +341,9 @@ class TestCallbacks:
         callbacks = [ProgressBar(out), At(2, lambda state: True)]
         GradientBoostingRegressor(n_estimators=4, callbacks=callbacks).fit(X, y, eval_set=(X, y))
         lines = out.getvalue().splitlines()
-        assert [line[:9] for line in lines] == [" 25 % 1/4", " 50 % 2/4"]
-        assert ", 0.0 s left  validation_0 loss 0." in lines[-1]
+        assert [line[:9] for line in lines[:-1]] == [" 25 % 1/4", " 50 % 2/4"]
+        assert ", 0.0 s left  validation_0 loss 0." in lines[1]
+        assert lines[-1] == "Ended after 2 of 4 rounds: callback."
 
     def test_verbose(self, capsys):
         X, y, _ = table()
@@ -352,6 +353,22 @@ class TestCallbacks:
         assert model.validation_score_.size == 0
         GradientBoostingRegressor(n_estimators=3).fit(X, y)
         assert capsys.readouterr() == ("", "")
+
+    def test_verbose_says_what_was_chosen_and_why_it_ended(self, capsys):
+        X, y, _ = table()
+        model = GradientBoostingRegressor(
+            n_estimators=200, learning_rate=1.0, early_stopping=True, n_iter_no_change=3, verbose=1
+        ).fit(X, y)
+        first, *_, last = capsys.readouterr().err.splitlines()
+        assert first.startswith("Running on cpu") and first.endswith(
+            " At most 200 rounds: early stopping after 3 without improvement on validation."
+        )
+        ended = len(model.evals_result_["validation"]["loss"]) - 1
+        assert model.n_iter_ < ended < 200
+        assert last == (
+            f"Ended after {ended} of 200 rounds: early stopping; the model keeps the first "
+            f"{model.n_iter_}."
+        )
 
     def test_evaluation_log(self, capsys):
         X, y, _ = table()

@@ -16,6 +16,7 @@ from gpuens.command import main
 from gpuens.command.errors import CommandError
 from gpuens.command.features import features_for
 from gpuens.command.tables import read
+from gpuens.plotting import FeatureImportancesDisplay
 
 pytest.importorskip("matplotlib")
 N = 300
@@ -64,6 +65,12 @@ def test_regression_from_training_to_predictions(folder, houses, capsys):
     error, constant = map(float, re.search(r"squared error +(\S+) +(\S+)", out).groups())
     assert error < constant / 2
     assert (folder / "houses-importances.png").read_bytes()[:4] == b"\x89PNG"
+    picture = FeatureImportancesDisplay.from_estimator(gpuens.load(model))
+    assert f"Most important features: {picture.label}" in out
+    for bar, feature in zip(picture.bars_, picture.order_, strict=True):
+        if bar.get_width() > 0:
+            name = re.escape(picture.feature_names[feature])
+            assert re.search(rf"^  {name} +{bar.get_width():.3f}  █", out, re.M)
 
     assert run("predict", model, data) == 0
     found = pd.read_csv(folder / "houses-predictions.csv")

@@ -349,9 +349,11 @@ def test_bad_settings_of_members_too(looked_for, member):
 def test_a_verbose_fit_says_where_it_runs_and_why(looked_for, everything_pays, capsys):
     model = gpuens.GradientBoostingRegressor(n_estimators=3, verbose=1)
     model.fit(X, Y)
-    assert "Running on cpu: no driver.\n" in capsys.readouterr().err
+    assert (
+        "Running on cpu: no driver. 3 rounds, without early stopping.\n" in capsys.readouterr().err
+    )
     model.set_params(device="cpu").fit(X, Y)
-    assert "Running on cpu: device='cpu'.\n" in capsys.readouterr().err
+    assert "Running on cpu: device='cpu'. 3 rounds, " in capsys.readouterr().err
 
 
 VERBOSE = [name for name, (model, _) in FAMILIES.items() if hasattr(model, "verbose")]

@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,6 +62,18 @@ class TestLogFile:
     def test_stopped(self):
         lines = shown(io.StringIO(), 100, last=33).splitlines()
         assert lines[-1].startswith(" 33 % 33/100 ") and len(lines) == 6
+
+    def test_the_first_round_is_left_out_of_the_time_left(self, monkeypatch):
+        unused: Any = None
+        stream, state = io.StringIO(), TrainingState(1, 100, 0, {}, unused, unused, started=100.0)
+        bar = ProgressBar(stream)
+        for state.iteration, now in {1: 130.0, 2: 131.0, 5: 134.0}.items():
+            clock = SimpleNamespace(perf_counter=partial(float, now))
+            monkeypatch.setattr("gpuens.callbacks.time", clock)
+            bar.after_iteration(state)
+        assert [line.strip() for line in stream.getvalue().splitlines()] == [
+            "1 % 1/100 30.0 s", "2 % 2/100 31.0 s, 98.0 s left", "5 % 5/100 34.0 s, 95.0 s left",
+        ]  # fmt: skip
 
     def test_many_metrics_are_cut_off(self):
         metrics = {f"a_metric_with_a_long_name_{i}": 0.1 for i in range(20)}

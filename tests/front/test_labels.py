@@ -139,7 +139,8 @@ def test_unknown_labels_are_not_predicted(estimator):
     other = y.copy()
     other[:12] = 7
     right = (model.predict(X) == CODES)[12:].sum()
-    assert model.score(X, other) == pytest.approx(right / N)
+    with pytest.warns(UserWarning, match=f"y holds labels that fit has not seen: 7, in 12 of {N}"):
+        assert model.score(X, other) == pytest.approx(right / N)
     with pytest.raises(ValueError, match="y holds labels such as '0', .* such as 0. Pass labels"):
         model.score(X, [str(label) for label in y])
 
@@ -250,3 +251,14 @@ def test_several_outputs(estimator, make):
     assert [c.tolist() for c in model.classes_] == [[BIG, BIG + 1], ["a", "b"]]
     right = (expected.predict(X) == codes).all(axis=1).mean()
     assert model.score(X, y) == expected.score(X, codes) == right
+
+
+def test_labels_that_fit_has_not_seen_are_named():
+    X, y = np.arange(20.0)[:, None], np.repeat(["no", "yes"], 10)
+    model = gpuens.DecisionTreeClassifier().fit(X, y)
+    unseen = np.where(np.arange(20) % 5 == 0, np.arange(20).astype(str), y)
+    with pytest.warns(UserWarning, match="not seen: '0', '5', '10', '15', in 4 of 20 rows"):
+        assert model.score(X, unseen) == 0.8
+    many = np.array([f"label {i}" for i in range(19)] + ["yes"])
+    with pytest.warns(UserWarning, match="'label 9' and 9 more, in 19 of 20 rows"):
+        model.score(X, many)

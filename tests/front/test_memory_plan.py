@@ -416,9 +416,11 @@ class TestTooLittle:
         assert re.search(r"The plan was: .* cuda:0 takes about .* free of 16 GiB", str(ended.value))
 
 
-def test_verbose_prints_the_plan(capsys):
-    GradientBoostingRegressor(n_estimators=1, device="cpu", verbose=1).fit(X[:100], Y[:100])
-    assert "Gradient boosting with 100 x 10 values on cpu takes about" in capsys.readouterr().err
+@pytest.mark.parametrize("verbose, prints", [(True, False), (1, False), (2, True)])
+def test_the_second_level_of_verbose_prints_the_plan(verbose, prints, capsys):
+    GradientBoostingRegressor(n_estimators=1, device="cpu", verbose=verbose).fit(X[:100], Y[:100])
+    plan = "Gradient boosting with 100 x 10 values on cpu takes about"
+    assert (plan in capsys.readouterr().err) is prints
 
 
 @pytest.mark.parametrize(

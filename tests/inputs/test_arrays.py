@@ -281,7 +281,11 @@ class TestFrames:
 
 
 WRONG_TABLES = {
-    "row": (np.ones(3), ValueError, "Expected 2D array, got 1D array instead(.|\n)*Reshape"),
+    "row": (
+        np.ones(3),
+        ValueError,
+        r"^Expected 2D array, got 1D array instead, of the shape \(3,\)\. Reshape",
+    ),
     "scalar": (np.float64(1), ValueError, "Expected 2D array, got scalar array instead"),
     "cube": (np.ones((2, 2, 2)), ValueError, "Found array with dim 3"),
     "no rows": (np.ones((0, 2)), ValueError, r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum"),

@@ -66,6 +66,14 @@ class TestTarget:
         y = np.arange(3.0)
         assert np.shares_memory(read_target(y), y)
 
+    def test_read_only_columns_are_copied(self):
+        y = pd.Series([1.0, 2.0, 3.0]).to_numpy()
+        y.flags.writeable = False
+        with CPU.active():
+            weight = targets.read_sample_weight(y, 3, CPU, estimator=Learner())
+        for found in (read_target(y), weight):
+            assert found.flags.writeable and found.tolist() == y.tolist()
+
     def test_result_is_contiguous(self, place):
         y = place(np.arange(6.0))[::2]
         assert read_target(y).flags.c_contiguous
@@ -94,6 +102,15 @@ class TestTarget:
         for device in (CPU, GPU):
             with pytest.raises(ValueError, match="Input y contains (NaN|infinity)"):
                 read_target(place([1.0, bad, 2.0]), device=device)
+
+    @pytest.mark.parametrize("bad, what", [(NAN, "NaN"), (np.inf, "infinity")])
+    def test_not_finite_values_are_counted(self, place, bad, what):
+        with pytest.raises(ValueError) as raised:
+            read_target(place([1.0, 2.0, bad, 3.0, bad]), 5)
+        assert str(raised.value) == (
+            f"Input y contains {what}: 2 of 5 values, the first in row 2 (counted from 0). Drop "
+            "these rows, or fill in their targets."
+        )
 
     @pytest.mark.parametrize("y", [pl.Series([1, None, 2]), pd.Series([1, None, 2], dtype="Int64")])
     def test_missing(self, y):
@@ -129,7 +146,7 @@ class TestTarget:
         np.array([1, pd.NA, 2], object),
     ])  # fmt: skip
     def test_missing_among_objects(self, y):
-        with pytest.raises(ValueError, match="Input y contains NaN or None"):
+        with pytest.raises(ValueError, match=r"NaN or None: 1 of 3 values, the first in row 1 "):
             read_target(y)
 
     @pytest.mark.parametrize("y", [

@@ -89,6 +89,23 @@ def test_waterfall():
     assert len(WaterfallDisplay(VALUES[3], base).plot().bars_) == 10
 
 
+@pytest.mark.parametrize("width", [4.8, 6.4])
+def test_values_of_a_waterfall_lie_on_no_name_and_no_edge(width):
+    names = ["a_name_without_spaces_" * 3, "a name with spaces " * 3, *X.columns[2:]]
+    figure, ax = plt.subplots(figsize=(width, 4.8), layout="constrained")
+    for row in (3, 20, 100):
+        ax.clear()
+        display = WaterfallDisplay(VALUES[row], 152.1, feature_names=names).plot(ax)
+        figure.canvas.draw()
+        frame = ax.get_window_extent()
+        for text in ax.texts:
+            box = text.get_window_extent()
+            assert frame.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+            assert not any(box.overlaps(name.get_window_extent()) for name in ax.get_yticklabels())
+        shown = ["".join(text.split()) for text in ticks(display)]
+        assert set(shown) == {"".join(name.split()) for name in names}
+
+
 def test_dependence():
     display = ShapleyDependenceDisplay.from_estimator(MODEL, X, "bmi", color=8)
     x, y = np.asarray(display.points_.get_offsets()).T

@@ -264,7 +264,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="none.gpuens"):
+    with pytest.raises(FileNotFoundError, match=f"no model file: '{tmp_path}/none.gpuens'"):
         load(tmp_path / "none.gpuens")
 
 
