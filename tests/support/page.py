@@ -56,7 +56,7 @@ def absent_packages(page: Path) -> set[str]:
             ours = re.fullmatch(r"gpuens\[([\w,]+)\]", word)
             installed += [r for e in ours[1].split(",") for r in extras[e]] if ours else [word]
     everything = with_requirements(r for requirements in extras.values() for r in requirements)
-    return everything - with_requirements(installed)
+    return everything - with_requirements(installed) - {"gpuens"}  # which the extra "all" names
 
 
 class Absent(MetaPathFinder):
