@@ -87,15 +87,14 @@ def run(page: Path) -> None:
     Raises
     ------
     AssertionError
-        It prints something else than the page says.
+        It prints something else than the page shows below it.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         line = page.read_text(encoding="utf-8")[: block.start("code")].count("\n")
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile("\n" * line + block["code"], str(page), "exec"), names)
-        if block["printed"] is not None:
-            assert printed.getvalue() == block["printed"], printed.getvalue()
+        assert printed.getvalue() == (block["printed"] or ""), printed.getvalue()
 
 
 if __name__ == "__main__":
