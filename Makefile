@@ -79,7 +79,7 @@ types: $(call ready,dev)
 
 # Groups of tests run side by side, two at a time, the longest first; each prints its result when it
 # ends, after its log if it failed. `quick-GROUP` leaves out what is marked as slow, `slow-GROUP` runs
-# only that, `whole-GROUP` runs all.
+# only that, `whole-GROUP` runs both.
 #
 # The kernels for GPUs run as compiled PTX on a machine in `tests/ptx`, where one process compiles each
 # of them once for all of its tests: the group `slice` for one architecture the kernels that all
@@ -91,7 +91,7 @@ WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_
 FRONT := tests/front
 KERNELS := tests/kernels tests/gpu
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
-PROGRAMS := tests/benchmarks tests/plotting
+PROGRAMS := tests/benchmarks
 SUITES := tests/conformance tests/campaign tests/driver
 ELSEWHERE := $(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
 	tests/cuda_compile tests/cuda_sim
@@ -105,8 +105,8 @@ TESTS_programs := $(PROGRAMS)
 TESTS_suites := $(SUITES)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
-QUICK := $(addprefix quick-,slice front rest kernels members programs)
-REST := whole-ptx whole-suites $(addprefix slow-,front programs members rest) whole-simulator
+QUICK := $(addprefix quick-,slice front rest kernels members)
+REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front members rest) whole-simulator
 $(QUICK) $(filter slow-%,$(REST)): MARKED = -m "$(if $(filter quick-%,$@),not )slow"
 whole-simulator: export NUMBA_ENABLE_CUDASIM = 1
 # Threads of OpenMP, in the libraries that are compared with, sleep while they wait: by default they

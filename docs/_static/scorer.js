@@ -1,6 +1,6 @@
 // Ranks the results of a search whose words are on many pages: gradient boosting first, as most
 // parameters are its own, then the guide, other estimators, functions, and what is not for users.
-const PLACES = [
+var PLACES = [
   [/^api\/generated\/gpuens\.GradientBoosting(Classifier|Regressor)$/, 6],
   [/^(quick_start|guide\/boosting)$/, 5],
   [/^guide\//, 4],
@@ -8,7 +8,7 @@ const PLACES = [
   [/^api\//, 2],
   [/^(changelog|internals\/)/, -2],
 ];
-const Scorer = {
+var Scorer = {
   score: ([page, , , , score]) => score + (PLACES.find(([place]) => place.test(page))?.[1] ?? 0),
   objNameMatch: 11,
   objPartialMatch: 6,
