@@ -1,5 +1,7 @@
-"""In a checkout the modules of this package are in the folder ``kernels`` beside ``gpuens``, and this
-file says so; an installed copy has that folder, with its own ``__init__``, in this place."""
+"""Leads to the modules of this package, which are in ``kernels/`` beside ``gpuens`` in a checkout.
+
+An installed copy has that folder, with its own ``__init__``, in this place.
+"""
 
 from pathlib import Path
 

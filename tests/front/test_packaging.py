@@ -94,7 +94,7 @@ def test_import_is_cheap():
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A copy of the checkout without what is not of its own: files of git, and all that is built."""
+    """A copy of the checkout without git's files and all that is built."""
     folder = tmp_path_factory.mktemp("source") / "gpuens"
     built = ("__pycache__", "prebuilt", "build", "dist", "_build", "gallery", "generated", "sg_*")
     copytree(ROOT, folder, ignore=ignore_patterns(".*", "*.egg-info", "demo-output", *built))
