@@ -52,8 +52,9 @@ def _sources(folder: Path) -> Path:
     """Copy what a wheel is built from: setuptools writes into the folder that it builds in."""
     sources = folder / "sources"
     ignored = shutil.ignore_patterns("__pycache__", native.FOLDER.name)
-    shutil.copytree(ROOT / "gpuens", sources / "gpuens", ignore=ignored)  # follows the link
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("gpuens", "kernels"):
+        shutil.copytree(ROOT / name, sources / name, ignore=ignored)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
     return sources
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -92,6 +93,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"gpuens {version}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_js_files = ["names.js"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"
 FORMAT = 1
 PACKAGE = Path(__file__).parents[2]
-"""The folder of ``gpuens``: files of a stamp are named from here."""
+"""The folder that holds ``kernels``: files of a stamp are named from here."""
 
 LEVELS = {
     "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",

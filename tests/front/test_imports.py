@@ -70,9 +70,9 @@ DEVICE_WORDS = ("cuda", "cupy", "torch", "is_numpy_array")
 
 
 def modules(folder: str) -> list[str]:
-    """Paths of a package's modules, without the link from gpuens to kernels."""
+    """Paths of a package's modules, without the one that leads from gpuens to kernels."""
     paths = (path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py"))
-    return sorted(path for path in paths if not path.startswith("gpuens/kernels/"))
+    return sorted(path for path in paths if path != "gpuens/kernels/__init__.py")
 
 
 PATHS = modules("kernels") + modules("gpuens")

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
+from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
-from shutil import copy, copytree, ignore_patterns
+from shutil import copytree, ignore_patterns
 from zipfile import ZipFile
 
 import pytest
@@ -23,17 +25,21 @@ ROOT = Path(__file__).resolve().parents[2]
 def modules() -> set[str]:
     """The files that a wheel must hold."""
     found = {"gpuens/py.typed"}
-    for folder, name in ((ROOT / "gpuens", "gpuens"), (ROOT / "kernels", "gpuens/kernels")):
-        for path, _, files in os.walk(folder):  # does not follow the link to kernels/
-            inside = Path(path).relative_to(folder)
-            found |= {Path(name, inside, f).as_posix() for f in files if f.endswith(".py")}
+    for path in (*ROOT.glob("gpuens/**/*.py"), *ROOT.glob("kernels/**/*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        found.add(name if name.startswith("gpuens/") else f"gpuens/{name}")
     return found
 
 
 def test_checkout_has_kernels_inside_gpuens():
-    link = ROOT / "gpuens" / "kernels"
-    assert link.is_symlink()
-    assert os.readlink(link) == os.path.join("..", "kernels")
+    """Without a symbolic link, which a checkout on Windows lacks."""
+    assert import_module("gpuens.kernels").__path__ == [str(ROOT / "kernels")]
+    assert not any(path.is_symlink() for path in (ROOT / "gpuens").iterdir())
+
+
+def test_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {gpuens.__version__}\n" in text
 
 
 def test_public_names_are_those_of_the_module():
@@ -91,12 +97,10 @@ def test_import_is_cheap():
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A copy of the sources, so that nothing built earlier gets into a wheel."""
-    folder = tmp_path_factory.mktemp("source")
-    for name in ("gpuens", "kernels"):
-        copytree(ROOT / name, folder / name, True, ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
-        copy(ROOT / file, folder)
+    """A copy of the checkout without git's files and all that is built."""
+    folder = tmp_path_factory.mktemp("source") / "gpuens"
+    built = ("__pycache__", "prebuilt", "build", "dist", "_build", "gallery", "generated", "sg_*")
+    copytree(ROOT, folder, ignore=ignore_patterns(".*", "*.egg-info", "demo-output", *built))
     return folder
 
 
@@ -133,9 +137,14 @@ def test_wheel_is_pure_python_and_carries_its_license(wheel):
 
 @pytest.mark.slow
 def test_wheel_of_the_source_distribution_is_the_same(source, wheel, tmp_path):
+    """And the distribution holds all that tests, documentation and wheels are made of."""
+    files = (path.relative_to(source) for path in source.rglob("*") if path.is_file())
+    expected = {path.as_posix() for path in files if path.parts[0] != "build"}
     code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
     run(sys.executable, "-c", code, cwd=source)
     (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as members:
+        assert {name.partition("/")[2] for name in members.getnames()} >= expected
     assert set(ZipFile(built_wheel(archive, tmp_path)).namelist()) == set(ZipFile(wheel).namelist())
 
 

@@ -10,7 +10,7 @@ import gpuens.kernels
 
 TYPED = "inner", "fused"
 """The decorators of functions that are typed on their own."""
-KERNELS = Path(gpuens.kernels.__file__).resolve().parent
+KERNELS = Path(gpuens.kernels.__path__[0])
 FILES = [
     path for room in ("binning", "cart", "prediction") for path in KERNELS.glob(f"{room}/cpu/*.py")
 ]
