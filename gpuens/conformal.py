@@ -314,10 +314,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             cv = KFold(int(cv), shuffle=True, random_state=self._random_state())
         folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
         if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
-            raise ValueError(
-                f"cv={self.cv!r} must put each row into exactly one fold: intervals are made of an "
-                "error of each row."
-            )
+            raise ValueError(f"cv={self.cv!r} must put each row into exactly one fold.")
         return folds
 
     def _fit_bag(self, rows: MemberRows, target: np.ndarray) -> None:

@@ -38,7 +38,7 @@ def no_model(result: Any) -> Any:
     raise RuntimeError("A search for the number of rounds has no model.")
 
 
-class Fold(BoostingRounds):
+class FoldRounds(BoostingRounds):
     """The rounds of a training without the rows that are held out, which keep no trees."""
 
     def settle(self, finished: GrownRound) -> None:
@@ -48,10 +48,10 @@ class Fold(BoostingRounds):
         pass
 
 
-class Folds(Rounds):
+class FoldsTogether(Rounds):
     """Trainings that hold out different rows, a round of each after the other."""
 
-    def __init__(self, folds: Sequence[Fold]) -> None:
+    def __init__(self, folds: Sequence[FoldRounds]) -> None:
         self._folds = folds
 
     def start(self, index: int) -> list[Any]:
@@ -97,7 +97,7 @@ def rounds_for(
         Whether raw predictions begin with the best constant; else with those of all rows.
     """
     pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
-    folds = Folds([Fold(own, builder, [own.rows], no_model) for own, _ in pairs])
+    folds = FoldsTogether([FoldRounds(own, builder, [own.rows], no_model) for own, _ in pairs])
     held_out = [rows for _, rows in pairs]
 
     def mean(rows: Sequence[TrainingRows]) -> Callable[[], float]:

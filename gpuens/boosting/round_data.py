@@ -28,7 +28,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..losses import Loss
 from ..numerics.weighted import whole_weights
-from .data.tables import Table
+from .data.tables import FeatureTable
 from .parameters import Schedule
 from .steps.sampling import Sample, Sampling
 
@@ -40,7 +40,7 @@ class RawRows(NamedTuple):
     ----------
     data : str
         Its name in ``evals_result_``.
-    table : Table
+    table : FeatureTable
     target : float64, shape (n_rows,) or (n_rows, n_targets)
         Where the user's is until all sets are read: CuPy would compile each function that reads it.
     weight : float64, shape (n_rows,) or (0,)
@@ -48,7 +48,7 @@ class RawRows(NamedTuple):
     """
 
     data: str
-    table: Table
+    table: FeatureTable
     target: Array
     weight: Array
 

@@ -37,7 +37,7 @@ from .steps.fused import FusedGrowth, JoinedUpdates, can_fuse, can_join
 from .steps.line_search import searched
 from .steps.linear_leaves import LinearLeafValues, LinearUpdates
 from .steps.pieces import PieceGradients, PieceGrowth
-from .steps.plain import Batch, Gradients, Growth, LeafValues, RowSampler, Updates, batch_size
+from .steps.plain import Batch, Gradients, LeafValues, RowSampler, TreeGrowth, Updates, batch_size
 
 
 class BoostingRounds(Rounds):
@@ -77,13 +77,13 @@ class BoostingRounds(Rounds):
     def _choose_steps(self, are_rows_watched: bool) -> None:
         training, settings = self.training, self.training.settings
         gradients: Gradients
-        growth: Growth
+        growth: TreeGrowth
         if settings.in_pieces:
             gradients = PieceGradients(training)
             growth = PieceGrowth(training, gradients)
         else:
             gradients = Gradients(training, len(self.batches[0]))
-            growth = (FusedGrowth if self.fuses and can_fuse(training) else Growth)(
+            growth = (FusedGrowth if self.fuses and can_fuse(training) else TreeGrowth)(
                 training, gradients
             )
         is_linear = settings.ridge is not None

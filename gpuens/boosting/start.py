@@ -14,7 +14,7 @@ from ..forest.forest import Forest
 from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from .data.tables import Table, table_of
+from .data.tables import FeatureTable, table_of
 from .round_data import BoostingResult, RawRows
 
 
@@ -69,7 +69,7 @@ class StartsFromPredictions(ForestEstimator):
             )
         return model.fit(table, target, sample_weight=weight)
 
-    def _add_start(self, raw: Array, table: Table, device: Device) -> None:
+    def _add_start(self, raw: Array, table: FeatureTable, device: Device) -> None:
         """Add the raw predictions of ``init_``, if there is one, in place."""
         if "init_" not in self.__dict__:
             return
@@ -91,14 +91,14 @@ class StartsFromPredictions(ForestEstimator):
             )
         raw += device.asarray(np.ascontiguousarray(start))
 
-    def _raw_before(self, trees: Forest, table: Table, device: Device) -> Array:
+    def _raw_before(self, trees: Forest, table: FeatureTable, device: Device) -> Array:
         """Return the raw predictions of rows, which may be in host memory, before the next round.
 
         Parameters
         ----------
         trees : Forest
             The rounds so far.
-        table : Table
+        table : FeatureTable
         device : Device
 
         Returns

@@ -256,7 +256,7 @@ def require_finite(values: Array, name: str, remedy: str) -> None:
     what to do."""
     xp = module_of(values)
     if gpu_of(values) is None:
-        is_finite = bool(np.isfinite(values).all())
+        is_finite = bool(xp.isfinite(values).all())
     else:  # the first functions of CuPy's are compiled when they are called
         is_finite = float(values.max()) < np.inf and float(values.min()) > -np.inf
     if is_finite:

@@ -20,7 +20,7 @@ from gpuens import (
     GradientBoostingRegressor,
 )
 from gpuens.boosting import auto
-from gpuens.boosting.auto import Fold, draw_folds
+from gpuens.boosting.auto import FoldRounds, draw_folds
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
 
 N = 600
@@ -149,7 +149,7 @@ def test_memory_is_planned_for_the_most_rounds():
 
 
 def test_ctrl_c_ends_the_search_but_not_the_training(monkeypatch):
-    finish, calls = Fold.finish, []
+    finish, calls = FoldRounds.finish, []
 
     def interrupted(self, started):
         calls.append(1)
@@ -157,7 +157,7 @@ def test_ctrl_c_ends_the_search_but_not_the_training(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return finish(self, started)
 
-    monkeypatch.setattr(Fold, "finish", interrupted)
+    monkeypatch.setattr(FoldRounds, "finish", interrupted)
     with pytest.warns(RuntimeWarning, match="3 rounds"):
         model = GradientBoostingRegressor(**AUTO).fit(X, Y)
     assert model.n_iter_ == 3 and model.forest_.n_trees == 3

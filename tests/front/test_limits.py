@@ -30,7 +30,6 @@ LONG_MODULES = {
 }
 LARGE_FOLDERS = {
     "gpuens": "modules at the front door are imported by users under their names",
-    "gpuens/boosting": "each part of a round, and what only some kinds of trainings need",
     "gpuens/inputs": "a module for each kind of table and target that estimators read",
     "kernels/runtime": "small parts of how kernels are compiled, found and started",
     "kernels/scalars": "formulas, a file for each subject",

@@ -28,7 +28,7 @@ from .shared_bins import fit_shared_binner, fit_shared_sparse_binner
 from .size import DataSize
 
 
-class Table:
+class FeatureTable:
     """The features of some rows, as numbers in an array.
 
     Parameters
@@ -50,13 +50,13 @@ class Table:
         n_rows, n_features = self.values.shape
         return int(n_rows), int(n_features)
 
-    def rows(self, at: np.ndarray, device: Device) -> Table:
+    def rows(self, at: np.ndarray, device: Device) -> FeatureTable:
         """Return some rows, by their numbers on the host."""
         return type(self)(
             self.values[at if is_streamed(self.values, device) else device.asarray(at)]
         )
 
-    def dealt(self, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> Table:
+    def dealt(self, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> FeatureTable:
         """Return the rows that this worker gets of the table of all (see ``dealt_rows``)."""
         return type(self)(dealt_rows(self.values, order, ranges, share))
 
@@ -105,7 +105,7 @@ class Table:
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[Table] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
     ) -> DataSize:  # fmt: skip
         """Return the properties that the memory of a training on the table depends on, if trees are
         grown on some columns, and ``evaluated`` are the evaluation sets."""
@@ -129,7 +129,7 @@ class Table:
         return self.shape[0] * code_bytes(n_features)
 
 
-class EntriesTable(Table):
+class EntriesTable(FeatureTable):
     """The features as the entries of a sparse matrix, ``values`` is a ``SparseTable``."""
 
     without_values = "a sparse X", "whose values are not at hand", "X.toarray()"
@@ -153,7 +153,7 @@ class EntriesTable(Table):
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[Table] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
     ) -> DataSize:  # fmt: skip
         size = super().size(columns, device, n_outputs, evaluated, n_all, weighted)
         kept, n_features = self._kept(columns), size.shape[1]
@@ -180,7 +180,7 @@ class EntriesTable(Table):
         return kept
 
 
-class BinsTable(Table):
+class BinsTable(FeatureTable):
     """The features as bins, in memory or in a mapped file: ``values`` is a ``BinnedTable``."""
 
     is_binned = True
@@ -213,8 +213,8 @@ class BinsTable(Table):
         return n_all is None and (device.is_gpu or self.values.path is not None)
 
 
-def table_of(values: Any) -> Table:
+def table_of(values: Any) -> FeatureTable:
     """Return the table of an array, a ``SparseTable`` or a ``BinnedTable``."""
     if isinstance(values, SparseTable):
         return EntriesTable(values)
-    return (BinsTable if isinstance(values, BinnedTable) else Table)(values)
+    return (BinsTable if isinstance(values, BinnedTable) else FeatureTable)(values)

@@ -31,7 +31,7 @@ from ...kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeV
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import draw, subkey
 from ...kernels.statistics.add_leaf_values import add_leaf_values
-from ..data.tables import Table
+from ..data.tables import FeatureTable
 from ..forest_builder import ForestBuilder
 from ..parameters import BoostingParameters, DropoutSettings, dropout_settings
 from ..round_data import (
@@ -390,7 +390,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         return np.unique(used)
 
     def _raw_before_dropout(
-        self, trees: Forest, dropout: Dropout, table: Table, device: Device
+        self, trees: Forest, dropout: Dropout, table: FeatureTable, device: Device
     ) -> Array:
         """Return the raw predictions of rows before the next round: the sum of the trees that are
         never left out, rounded, and the exact sum of the others."""

@@ -8,10 +8,10 @@ from ...kernels.boosting.newton_trees import add_newton_trees
 from ...kernels.runtime.dtypes import Totals, Update
 from ...losses import Loss
 from ..round_data import OutputTree, Round, Training
-from .plain import Batch, Growth, Updates, params_of
+from .plain import Batch, TreeGrowth, Updates, params_of
 
 
-class FusedGrowth(Growth):
+class FusedGrowth(TreeGrowth):
     """Trees of Newton steps, grown and added to the raw predictions in one call, where all rows
     take part: on the CPU the calls take as long as the growth of a small table."""
 

@@ -35,7 +35,7 @@ from ...kernels.runtime.dtypes import NodeValues
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
 from ...losses.leaves import LeafBatch, LeafRows, node_sums
-from ..data.tables import Table
+from ..data.tables import FeatureTable
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .plain import Batch, Gradients, LeafValues, Updates
 
@@ -67,7 +67,7 @@ class Bounds:
         return cls(-largest_of_each(-low), largest_of_each(high))
 
 
-def require_linear(model: Any, loss: Loss, tables: list[Table]) -> None:
+def require_linear(model: Any, loss: Loss, tables: list[FeatureTable]) -> None:
     """Raise ValueError where the settings or the data do not go with linear functions in leaves.
 
     Parameters
@@ -75,7 +75,7 @@ def require_linear(model: Any, loss: Loss, tables: list[Table]) -> None:
     model : BoostingEstimator
         With ``linear_leaves=True``.
     loss : Loss
-    tables : list of Table
+    tables : list of FeatureTable
     """
     if loss.exact_leaves or type(loss).leaf_values is not Loss.leaf_values:
         _refuse(f"loss={model.loss!r}", "whose leaf values are not Newton steps", "another loss")

@@ -26,7 +26,7 @@ from ...kernels.statistics.gradients import PieceTotals, gradients_of_piece, tot
 from ...kernels.statistics.quantise import fixed_point_scales, pack, scales_for
 from ...losses import Loss
 from ..round_data import Round, Training
-from .plain import Batch, Gradients, Growth, params_of
+from .plain import Batch, Gradients, TreeGrowth, params_of
 
 PIECE_ROWS = 1 << 18
 """Rows whose gradients are in memory: whole chunks of ``gradients``."""
@@ -115,7 +115,7 @@ class PieceGradients(Gradients):
         return totals_of_pieces([totals for *_, totals in self.pieces(loss, k, shared)])
 
 
-class PieceGrowth(Growth):
+class PieceGrowth(TreeGrowth):
     """Trees on the integers of all rows, added to the raw predictions while pieces of gradients
     are computed once more."""
 

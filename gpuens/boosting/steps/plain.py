@@ -241,7 +241,7 @@ class Batch(NamedTuple):
     values: Sequence[NodeValues] | None = None
 
 
-class Growth:
+class TreeGrowth:
     """Trees on the gradients of a sample, in two operations: integers, and growth on these."""
 
     def __init__(self, training: Training, gradients: Gradients) -> None:

@@ -88,7 +88,7 @@ class FinishedNodes(NamedTuple):
     scratch: np.ndarray
 
 
-class Round(NamedTuple):
+class NewtonRound(NamedTuple):
     """Numbers of a round, see ``add_newton_trees``."""
 
     rounding: int
@@ -225,7 +225,7 @@ def add_newton_trees(
     n = g.shape[1]
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
     rows = TreeStatistics(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
-    how = Round(*draws, float(factor), float(largest))
+    how = NewtonRound(*draws, float(factor), float(largest))
     tables = kept.table, kept.frontier, params, kept.work
     run(_round_worker, kept.n_threads, *tables, rows, kept.nodes, how)
     return _results(kept.nodes, kept.leaf)
