@@ -1,4 +1,4 @@
-"""Histogram (contract: ``kernels.growth.histogram``).
+"""Histograms of nodes, added up from their rows.
 
 Inside this package a histogram is packed: one int64 per (feature, bin) holds ``g << 32 | h``,
 so an update is a single addition. h is not negative and neither sum leaves 32 bits, so the
@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
+from ...runtime.compilation import inner
 from ...runtime.cpu.lanes import LANES, byte_of
-from ...runtime.cpu.team import CACHE_LINE, atomic_add, prefetch, run, threads_for
-from ...runtime.dtypes import MISSING, N_SLOTS, Codes
+from ...runtime.cpu.team import CACHE_LINE, prefetch
+from ...runtime.dtypes import MISSING, N_SLOTS
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
@@ -251,41 +250,6 @@ def subtract_rows(words, n_columns, records, begin, end, histogram):
                 add_word(histogram, o, words, at, -unpack_record(record))
             else:
                 add_partial_word(histogram, o, words, at, -unpack_record(record), n)
-
-
-@kernel
-def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, packed, queue):
-    while True:
-        k = atomic_add(queue, 0, 1)
-        if k >= begin.size:
-            break
-        packed[k, :] = 0
-        add_rows(words, n_features, records, begin[k], end[k], packed[k])
-
-
-def as_words(codes: Codes) -> np.ndarray:
-    """Return the row-major codes as one flat array of 64-bit words."""
-    return codes.rows.reshape(-1).view(np.uint64)
-
-
-def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
-    n_features = codes.columns.shape[0]
-    n_words = codes.rows.shape[1] // 8
-    packed = np.empty((len(begin), n_words * WORD_ENTRIES), np.int64)
-    threads = min(threads_for(records.size * n_features), max(1, len(begin)))
-    args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
-    run(_worker, threads, *args)
-    return unpack(packed.reshape(len(begin), n_words * 8, STRIDE)[:, :n_features, :N_SLOTS])
-
-
-def unpack(packed: np.ndarray) -> np.ndarray:
-    """Turn packed sums, shape (n, features, bins), into the two int32 planes of the contract."""
-    return np.stack([packed >> 32, packed & 0xFFFFFFFF], axis=1).astype(np.int32)
-
-
-def pack(planes: np.ndarray) -> np.ndarray:
-    """Turn the two planes into packed sums: the inverse of ``unpack``."""
-    return (planes[:, 0].astype(np.int64) << 32) + planes[:, 1]
 
 
 SLOT_ALIGNMENT = LANES

@@ -37,7 +37,7 @@ from .search import settle_nodes
 from .split import best_of_feature
 from .tables import BEST
 
-u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
+u32, u64, i64 = np.uint32, np.uint64, np.int64
 
 BUILD, SEARCH, PARTITION, LEAVES = (k * CACHE_LINE for k in range(4))
 """Queues that tasks are taken from, each on a cache line of its own."""

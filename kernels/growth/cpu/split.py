@@ -1,27 +1,14 @@
-"""Best split (contract: ``kernels.growth.split``)."""
+"""The best split of a feature from its histogram."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import atomic_add, run, threads_for
-from ...runtime.dtypes import (
-    ALONE,
-    CODE_WORDS,
-    MISSING,
-    N_SLOTS,
-    NUMERIC,
-    ORDERED,
-    CategorySplits,
-    NodeBounds,
-    Splits,
-)
+from ...runtime.compilation import inner
+from ...runtime.dtypes import CODE_WORDS, MISSING
 from ...scalars.gain import bounded_score, bounded_value, category_key, keeps_order, newton_score
 from ...scalars.primitives import bits_of, float_of
 from ..frontier import NO_GAIN
-from .histogram import pack
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -218,128 +205,3 @@ def best_of_feature(
     if missing == 0 and best_bin >= 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = 1
     return best, best_bin, missing_left, left
-
-
-@kernel
-def _worker(
-    thread,
-    n_threads,
-    barrier,
-    histograms,
-    n_bins,
-    totals,
-    least_h,
-    l2,
-    allowed,
-    counts,
-    min_samples_leaf,
-    bounds,
-    categories,
-    best,
-    queue,
-):
-    prefix = np.empty(N_SLOTS, np.int64)
-    lines = np.empty((N_LINES, N_SLOTS), np.int64)
-    scores = np.empty(N_SLOTS, np.float64)
-    while True:
-        k = atomic_add(queue, 0, 1)
-        if k >= totals.shape[0]:
-            break
-        total = (totals[k, 0] << i64(32)) + totals[k, 1]
-        best.score[k] = NO_GAIN
-        best.feature[k] = best.bin[k] = -1
-        best.missing_left[k] = best.left_g[k] = best.left_h[k] = 0
-        for f in range(n_bins.size):
-            if allowed[k, f] == 0:
-                continue
-            row_counts = counts[k, f] if counts.size > 0 else counts.reshape(-1)
-            n_rows = row_counts.sum()
-            direction = bounds.monotone[f]
-            bins = histograms[k, f]
-            n_used = i64(n_bins[f])
-            regularisation = l2[k]
-            kind = categories.kind[f]
-            if kind != NUMERIC:
-                least, smoothing = categories.least_h[k, f], categories.smoothing[k, f]
-                n_used = arrange(
-                    bins, n_used, total, kind == ALONE, least, smoothing, row_counts, scores, lines
-                )
-                bins = lines[SUMS]
-                row_counts = lines[COUNTS, : row_counts.size]
-                regularisation = categories.l2[k] if kind == ORDERED else regularisation
-            score, b, missing_left, left = best_of_feature(
-                bins,
-                n_used,
-                kind == ALONE,
-                total,
-                (least_h[k], regularisation, bounds.low[k], bounds.high[k], direction),
-                row_counts,
-                n_rows,
-                min_samples_leaf,
-                prefix,
-                scores,
-            )
-            if score > best.score[k]:
-                best.score[k] = score
-                best.feature[k] = f
-                best.bin[k] = b
-                best.missing_left[k] = missing_left
-                best.left_g[k] = left >> i64(32)
-                best.left_h[k] = left & LOW
-                if best.left_codes.size > 0:
-                    best.left_codes[k, :] = 0
-                if kind != NUMERIC:
-                    best.bin[k] = -1
-                    fill_left_codes(
-                        lines[PLACES], n_bins[f], b, missing_left, kind == ALONE, best.left_codes[k]
-                    )
-
-
-def split(
-    histograms: Array,
-    n_bins: Array,
-    totals: Array,
-    least_h: Array,
-    l2: Array,
-    allowed: Array,
-    counts: Array,
-    min_samples_leaf: int,
-    bounds: NodeBounds | None = None,
-    categories: CategorySplits | None = None,
-) -> Splits:
-    n_sets = 0 if categories is None else len(totals)
-    if categories is None:
-        none = np.zeros((len(totals), 0))
-        categories = CategorySplits(
-            np.zeros(n_bins.size, np.int32), none, none, np.zeros(len(totals))
-        )
-    n = len(totals)
-    if bounds is None:
-        high = np.full(n, np.inf)
-        bounds = NodeBounds(np.zeros(n_bins.size, np.int8), -high, high)
-    best = Splits(
-        score=np.empty(n, np.float64),
-        feature=np.empty(n, np.int32),
-        bin=np.empty(n, np.int32),
-        missing_left=np.empty(n, np.uint8),
-        left_g=np.empty(n, np.int64),
-        left_h=np.empty(n, np.int64),
-        left_codes=np.zeros((n_sets, CODE_WORDS), np.uint32),
-    )
-    run(
-        _worker,
-        min(threads_for(histograms.size), max(1, n)),
-        pack(histograms),
-        n_bins,
-        totals,
-        least_h,
-        l2,
-        allowed,
-        counts.astype(np.int64),
-        min_samples_leaf,
-        bounds,
-        categories,
-        best,
-        np.zeros(8, np.int64),
-    )
-    return best

@@ -150,20 +150,6 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
     cuda.syncthreads()
 
 
-@device_function
-def best_feature(scores_of_features, first, n_features, scores, features, t):
-    """Bring the best of a node's features and its score to the front; NOWHERE: there is none."""
-    best = NO_SPLIT
-    best_number = NOWHERE
-    for f in range(t, n_features, BLOCK):
-        if scores_of_features[first + f] > best:
-            best = scores_of_features[first + f]
-            best_number = i32(f)
-    scores[t] = best
-    features[t] = best_number
-    best_to_front(scores, features, t)
-
-
 NO_KEY = np.inf
 NO_PLACE = -1
 

@@ -1,4 +1,4 @@
-"""Histogram (contract: ``kernels.growth.histogram``).
+"""Histograms of nodes, added up from the tiles of their rows.
 
 A block sums ``LANES`` features in shared memory, laid out as ``[plane][bin][lane]``. A thread adds
 to the column of its lane in the warp only, and the lane decides the bank, so the additions of a
@@ -23,7 +23,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
     blocks_at_once,
@@ -33,7 +32,6 @@ from ...runtime.cuda.target import (
     is_simulated,
     kernel,
     launch,
-    zeros,
 )
 from ...runtime.dtypes import N_SLOTS, Codes
 
@@ -184,18 +182,6 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
         cuda.syncthreads()
         empty_sums(sums, out, tiles[tile].of, first, width, t)
         tile += cuda.gridDim.y
-
-
-def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
-    n_features = codes.columns.shape[0]
-    out = zeros((len(begin), 2, n_features, N_SLOTS), np.int32)
-    work = int((end - begin).sum())
-    if work == 0:
-        return out
-    tiles = cut(begin, end, max(LEAST_TILE, -(-work // most_blocks())))
-    tables = upload_tiles(tiles, np.array([tiles.size]))
-    add_histograms(codes, records, records, *tables, out)
-    return out
 
 
 def most_blocks() -> int:

@@ -1,4 +1,4 @@
-"""Partition (contract: ``kernels.growth.partition``).
+"""Partition of the rows of nodes, and the leaves of rows.
 
 Records move to a second buffer, so nothing is counted beforehand: the rows of a tile that go left
 are written behind those of other tiles from the front of the segment, the others from its back.
@@ -12,24 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
-from ...runtime.cuda.target import (
-    block_size,
-    blocks_for,
-    blocks_for_rows,
-    cuda,
-    download,
-    empty,
-    kernel,
-    launch,
-    on_device,
-    upload,
-    upload_records,
-    zeros,
-)
-from ...runtime.dtypes import NO_SETS, Codes
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import block_size, blocks_for, blocks_for_rows, cuda, kernel, launch
+from ...runtime.dtypes import Codes
 from ...scalars.routing import code_goes_left, is_left_category
-from ..frontier import EXPANSION, NODE
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -111,36 +97,6 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
         tile += cuda.gridDim.x
 
 
-def partition(
-    codes: Codes,
-    records: Array,
-    begin: Array,
-    end: Array,
-    feature: Array,
-    bin_: Array,
-    missing_left: Array,
-    left_codes: Array = NO_SETS,
-) -> Array:
-    tiles = cut(begin, end, TILE)
-    if tiles.size == 0:
-        return np.zeros(len(begin), np.int64)
-    nodes = np.zeros(len(begin), NODE)
-    columns = (begin, end, feature, bin_, missing_left)
-    for name, column in zip(
-        ("begin", "end", "feature", "bin", "missing_left"), columns, strict=True
-    ):
-        nodes[name] = column
-    expand = np.zeros(nodes.size, EXPANSION)
-    expand["node"] = np.arange(nodes.size)
-    filled = zeros(2 * nodes.size, np.int64)
-    spare = on_device(records).copy()
-    tables = (upload_records(nodes), *upload(left_codes), upload_records(expand))
-    work = upload_tiles(tiles, np.array([tiles.size]))
-    move_tiles(codes, records, spare, *tables, *work, filled)
-    records[...] = spare
-    return download(filled)[::2].copy()
-
-
 def move_tiles(
     codes: Codes,
     records: Array,
@@ -155,23 +111,6 @@ def move_tiles(
     """Partition the rows of tiles; the tables may be written on the device."""
     args = (codes.columns, records, spare, nodes, left_codes, expand, tiles, n_tiles, filled)
     launch(move_apart, blocks_for(-(-records.shape[0] // TILE)), BLOCK, *args)
-
-
-@kernel
-def scatter(records, begin, tree, leaf, out):
-    """One record a thread; its segment is found by bisection among the segments' begins."""
-    n = u32(records.shape[0])
-    i = u32(cuda.grid(1))
-    while i < n:
-        low, high = 0, begin.shape[0] - 1
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if begin[middle] <= i:
-                low = middle
-            else:
-                high = middle - 1
-        out[tree[low], u32(records[i])] = leaf[low]
-        i = u32(i + cuda.gridsize(1))
 
 
 @kernel
@@ -191,27 +130,10 @@ def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
         tile += cuda.gridDim.x
 
 
-def scatter_leaves(
-    records: Array,
-    begin: np.ndarray,
-    end: np.ndarray,
-    tree: np.ndarray,
-    leaf: np.ndarray,
-    shape: tuple[int, int],
-) -> Array:
-    out = empty(shape, np.int32)
-    out[...] = -1
-    n = records.shape[0]
-    filled = end > begin
-    segments = upload(begin[filled], tree[filled], leaf[filled])
-    launch(scatter, blocks_for_rows(n, BLOCK), BLOCK, records, *segments, out)
-    return out
-
-
 def scatter_tiles(
     records: Array, spare: Array, nodes: Array, of: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:
-    """Do the same from the tiles of grown trees, tables on the device; the leaves of other rows
-    stay as they are."""
+    """Write the leaves of the rows in the tiles of grown trees; those of other rows stay as they
+    are."""
     blocks = blocks_for_rows(records.shape[0], BLOCK)
     launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)
