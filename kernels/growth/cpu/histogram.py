@@ -68,6 +68,7 @@ def _over_used_slots(change):
             o = column * STRIDE
             end = o + slots[column]
             change(histogram[o:end], other[o:end])
+            # Missing values are behind the used bins, unless all are used.
             if slots[column] < N_SLOTS:
                 change(histogram[o + MISSING : o + N_SLOTS], other[o + MISSING : o + N_SLOTS])
 
@@ -93,6 +94,7 @@ def pack_planes(slots, planes, histogram):
 @inner
 def unpack_record(record):
     """Return the record's statistics as one packed addend."""
+    # g has a sign, so that its shift must have one, too; h has none.
     signed = i64(record)
     return ((signed >> i64(48)) << i64(32)) + ((signed >> i64(32)) & i64(0xFFFF))
 
@@ -159,13 +161,17 @@ def add_rows(words, n_columns, records, begin, end, histogram):
     """
     n_words = (n_columns + 7) >> 3
     n_rows = end - begin
+    # Half of the table or more: neighbouring rows share cache lines, and are read in order.
     is_dense = 2 * n_rows * n_words >= words.size
     if words.size > NEAR_WORDS and 2 < n_words <= FEW_WORDS and not is_dense:
         _add_row_by_row(words, n_columns, records, begin, end, histogram)
         return
+    # Word by word, eight features of the histogram are written at a time. Block by block, the
+    # records and codes of the rows are still in the cache when the next word needs them.
     for first in range(begin, end, BLOCK):
         last = min(first + BLOCK, end)
         for word in range(n_words):
+            # The first word loads whole rows from memory in advance, for the others as well.
             if word == 0 and words.size > NEAR_WORDS:
                 _add_first_word(words, n_columns, records, first, last, end, histogram)
             else:
@@ -178,6 +184,7 @@ def _add_first_word(words, n_columns, records, begin, end, last, histogram):
     """Add the first word of the rows and prefetch those of the rows to come, up to ``last``."""
     n_words = u64((n_columns + 7) >> 3)
     for i in range(begin, end):
+        # Beyond this block, too: its last rows load the first ones of the next.
         _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
         record = records[u64(i)]
         row = u64(u32(record)) * n_words
@@ -285,8 +292,10 @@ def expand(bundle, feature, total, bins):
         _sum_codes(bundle, feature, total, bins)
     else:
         _sum_digits(bundle, feature, bins)
+    # The search reads on to the next multiple of SLOT_ALIGNMENT, and must find nothing there.
     rest = bins[feature.n_bins : feature.n_bins + SLOT_ALIGNMENT]
     _clear(rest, rest)
+    # A feature with missing values never shares a byte (see ``layout``).
     bins[MISSING] = 0
 
 
@@ -300,10 +309,12 @@ def _sum_codes(bundle, feature, total, bins):
         if b == feature.common:
             continue
         bins[b] = 0
+        # The codes with this digit are runs of ``stride``, one for each value of those above it.
         for first in range(digit * stride, feature.product, step):
             bins[b] += _sum(bundle[first : first + stride])
         total -= bins[b]
         digit += 1
+    # No value of the digit stands for the common bin: it has the rows that are left.
     bins[feature.common] = total
 
 
@@ -317,6 +328,8 @@ def _sum_digits(bundle, feature, bins):
     """
     stride = feature.stride
     step = stride * feature.n_bins
+    # Lines of a few entries are joined with those of the next value above, as long as whole
+    # lines fill the byte, and folded afterwards: long lines are added up as vectors.
     line = step
     while line < SHORTEST_LINE and feature.product % (2 * line) == 0:
         line *= 2

@@ -58,6 +58,9 @@ def _partition_alone(goes_left):
         for i in range(begin, end):
             record = source[i]
             n_after -= u64(1)
+            # To the next place on both sides, which are n_after apart. The counter of one side
+            # moves on, and the next record of the other overwrites this one there. The last record
+            # is written to one place twice.
             target[left] = record
             target[left + n_after] = record
             left += u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
@@ -73,6 +76,8 @@ def _count_left(goes_left):
         n_left = i64(0)
         for i in range(u64(begin), u64(end)):
             mark = goes_left(column[u64(u32(source[i]))], routing)
+            # The second pass reads the mark: the code is somewhere in a column, which would be
+            # loaded from memory again.
             marks[i] = mark
             n_left += mark
         return n_left
@@ -86,6 +91,7 @@ def place_marked(source, target, begin, end, marks, left, right):
     to_left, to_right = u64(left), u64(right)
     for i in range(u64(begin), u64(end)):
         mark = u64(marks[i])
+        # The address is selected without a branch, which would be guessed wrongly half the time.
         target[to_left if mark else to_right] = source[i]
         to_left += mark
         to_right += u64(1) - mark

@@ -40,6 +40,7 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
     for i in range(n):
         key = keys[i]
         place = i64(0)
+        # Equal keys keep the order of their codes: those before count, those behind do not.
         for j in range(i):
             place += i64(1) if keys[j] <= key else i64(0)
         for j in range(i + 1, n):
@@ -47,8 +48,10 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
         places[codes[i]] = place
         sums[place] = bins[codes[i]]
         rest -= bins[codes[i]]
+    # Categories without a place go where the missing values go.
     sums[MISSING] = rest
     if row_counts.size > 0:
+        # The same for the numbers of rows, where they are known.
         counts[MISSING] = row_counts[MISSING]
         for b in range(n_bins):
             if places[b] >= 0:
@@ -62,6 +65,7 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
 def fill_left_codes(places, n_bins, cut, missing_left, is_alone, words):
     """Fill in the set of codes on the left of the cut after a place (see ``Splits``)."""
     for w in range(CODE_WORDS):
+        # Codes without a place, beyond the bins too, go with the missing values.
         words[w] = u32(0xFFFFFFFF) if missing_left == 1 else u32(0)
     for b in range(n_bins):
         place = places[b]
@@ -184,6 +188,8 @@ def best_of_feature(
     missing = histogram[MISSING]
     _prefix_sums(histogram, n_bins, is_alone, prefix)
     best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
+    # Missing values on the right, then on the left; the second time teaches nothing where their
+    # sums are zero.
     for side in range(2):
         if side == 1 and missing == 0:
             break
@@ -200,8 +206,10 @@ def best_of_feature(
         score = _largest_of_any(scores, n_bins) if bounded else _largest(scores, n_bins)
         if score > NO_GAIN and score >= best:
             b = _first(scores, n_bins, score)
+            # Of equal scores the lower bin counts, then missing values on the right.
             if score > best or b < best_bin:
                 best, best_bin, missing_left, left = score, b, side, prefix[b] + extra
+    # Missing values without sums score alike on both sides: they go to the heavier child.
     if missing == 0 and best_bin >= 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = 1
     return best, best_bin, missing_left, left

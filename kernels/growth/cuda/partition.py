@@ -52,6 +52,8 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
         target = spare if tiles[tile].buffer == 0 else records
         first = tiles[tile].begin
         n = i32(tiles[tile].end - first)
+        # Find the side of each row: a bit of ``goes_left``, and a count in one half of ``own``. The
+        # rows of a thread are BLOCK apart, so that a warp reads neighbouring records.
         goes_left = 0
         own = 0
         for j in range(OWN):
@@ -68,12 +70,15 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                     own += 1
                 else:
                     own += 1 << 16
+        # Scan both counts at once: neither exceeds TILE, which fits in 16 bits.
         counts[t] = own
         inclusive_scan(counts, t)
         n_left = counts[BLOCK - 1] & HALF
+        # Reserve room on either side of the segment; tiles of a node arrive in any order.
         if t < 2:
             room = i64((counts[BLOCK - 1] >> 16 * t) & HALF)
             reserved[t] = cuda.atomic.add(filled, 2 * k + t, room)
+        # Gather the tile with its left side first.
         to_left = (counts[t] - own) & HALF
         to_right = n_left + ((counts[t] - own) >> 16)
         for j in range(OWN):
@@ -85,7 +90,8 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                 else:
                     gathered[to_right] = source[first + i]
                     to_right += 1
-        cuda.syncthreads()
+        cuda.syncthreads()  # the tile is gathered, and its room reserved
+        # Write both sides as runs, neighbouring threads to neighbouring places.
         front = node.begin + reserved[0]
         back = node.end - reserved[1] - (n - n_left)
         for i in range(t, n, BLOCK):
@@ -93,7 +99,7 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                 target[front + i] = gathered[i]
             else:
                 target[back + i - n_left] = gathered[i]
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read what the next tile overwrites
         tile += cuda.gridDim.x
 
 
@@ -122,6 +128,7 @@ def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
         source = records if tiles[tile].buffer == 0 else spare
         tree = node.tree
         leaf = node.leaf
+        # Rows of a node are anywhere in ``out``: only the records are read in order.
         i = tiles[tile].begin + cuda.threadIdx.x
         end = tiles[tile].end
         while i < end:

@@ -35,6 +35,7 @@ SUM_G, SUM_H, COUNTS = range(3)
 @device_function
 def load_bins(histograms, slot, f, bins, t):
     """Load the histogram of a slot by a feature into ``bins``."""
+    # Entries t, t + BLOCK, …: those that this thread subtracts and stores later.
     for b in range(t, N_SLOTS, BLOCK):
         bins[b] = packed(histograms[slot, 0, f, b], histograms[slot, 1, f, b])
 
@@ -91,6 +92,8 @@ def count_bins(column, source, node, bins, rows, t):
 @functools.cache
 def search_kernel(with_rules: bool) -> Any:
     """Return the kernel for tables with or without monotone constraints and categories."""
+    # Shared memory decides how many blocks a multiprocessor runs: without categories none is
+    # needed for their order.
     n_arranged = N_SLOTS if with_rules else 1
 
     @kernel
@@ -146,11 +149,13 @@ def search_kernel(with_rules: bool) -> Any:
                 first = n_pairs + group
                 n_own = 1
                 needed = i64(min_samples_leaf)
+            # Entries of ``looked``: both nodes of a pair, or one to recheck, with numbers of rows.
             kind = i32(NUMERIC)
             direction = i32(0)
             if with_rules:
                 kind = i32(rules[f].kind)
                 direction = i32(rules[f].monotone)
+            # The first node of a pair leaves its sums in ``bins``, for the second one's.
             for k in range(first, first + n_own):
                 x = looked[k]
                 at = k * n_features + f
@@ -160,6 +165,8 @@ def search_kernel(with_rules: bool) -> Any:
                 if x >= 0:
                     node = nodes[x]
                     limit = limits[k]
+                    # Load the sums, and the numbers of rows where children need so many. A large
+                    # node to recheck was counted by ``add_tiles``, into histograms of its own.
                     slot = node.slot
                     if needed > 0 and slot < 0:
                         slot = limit.counted
@@ -172,7 +179,8 @@ def search_kernel(with_rules: bool) -> Any:
                     elif needed > 0:
                         source = records if node.depth & 1 == 0 else spare
                         count_bins(columns[f], source, node, bins, rows, t)
-                    cuda.syncthreads()
+                    cuda.syncthreads()  # bins and rows are complete
+                    # Compare the candidates. Sums are loaded in any case, for the sibling.
                     wanted = limit.wanted != 0
                     if allowed.shape[0] > 0:
                         wanted = wanted and allowed[k, f] != 0
@@ -204,11 +212,12 @@ def search_kernel(with_rules: bool) -> Any:
                         best = scores[0]
                         best_number = numbers[0]
                         best_left = lefts[0]
+                # Nodes without a split are written, too: nothing clears the results before.
                 if t == 0:  # one store an entry: see ``tests/ptx/test_libnvvm.py``
                     score[at] = best
                     number[at] = best_number
                     left_sums[at] = best_left
-                cuda.syncthreads()
+                cuda.syncthreads()  # all have read what the next node overwrites
             item += cuda.gridDim.x
 
     return best_of_features
