@@ -29,9 +29,9 @@ from .growth.cuda.block import BLOCK as GROWTH_BLOCK
 from .growth.cuda.choosing import choosing_kernel
 from .growth.cuda.control import draw_allowed, number_leaves, open_nodes, open_roots
 from .growth.cuda.histogram import BLOCK_ALONE, add_tiles
-from .growth.cuda.partition import move_apart, scatter, scatter_closed
+from .growth.cuda.partition import move_apart, scatter_closed
 from .growth.cuda.passes import find_chunks, gather_rows, name_leaves, plan_lines, route_rows
-from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
+from .growth.cuda.search import search_kernel
 from .growth.cuda.tables import LIMITS, PARAMS, PLAN
 from .growth.streamed_codes import ROUTE
 from .leaves.cuda.linear_sums import add_products
@@ -188,16 +188,6 @@ def operations() -> Iterator[Entry]:
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
     arguments = (*STATISTICS, array(i32), i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
-    arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
-    yield Entry("scatter_leaves", scatter, arguments, 32)
-    nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
-    results = (array(f64), array(i32), array(i64), array(u32, 2))
-    rules = (array(types.int8), array(f64), array(f64))
-    categories = (array(i32), array(f64, 2), array(f64, 2), array(f64))
-    arguments = (array(i32, 4), array(i32), *nodes, *rules, *categories, array(i32, 3), i64)
-    yield Entry("split_features", best_of_features, (*arguments, *results), 192)
-    arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
-    yield Entry("split_nodes", best_of_nodes, arguments, 104)
 
 
 def of_leaves() -> Iterator[Entry]:

@@ -48,7 +48,6 @@ LINKS = {
 }  # fmt: skip
 DEEPEST = 16
 """The deepest oblivious trees of CatBoost."""
-LARGEST_INT = 2**31 - 1
 NAMES = {"value": "leaf_values", "cover": "leaf_weights", "threshold": "border",
          "sets": "value"}  # fmt: skip
 

@@ -35,8 +35,6 @@ FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, 
 GRADIENT_BOOSTING = (GradientBoostingClassifier, GradientBoostingRegressor)
 HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 LINKS = {"PoissonLoss": "exp", "HalfPoissonLoss": "exp", "HalfGammaLoss": "exp"}
-N_CODES = 256
-"""Categories of a feature of HistGradientBoosting."""
 
 
 def from_sklearn(estimator: Any) -> ImportedClassifier | ImportedRegressor:

@@ -14,9 +14,8 @@ from .forest import Forest
 from .plain import require_plain_trees
 from .structure import decision_path, node_depths, tree_importances
 
-TREE_LEAF = -1
 TREE_UNDEFINED = -2
-"""scikit-learn's values for the children of a leaf, and for its feature and threshold."""
+"""scikit-learn's value for the feature and the threshold of a leaf."""
 
 
 class TreeView:

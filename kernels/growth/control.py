@@ -73,6 +73,7 @@ def simulate(frontier, params, t):
         n_splits += 1
         child = nodes[x].child
         needs_last = child < 0
+        # Nothing below a node can be walked until a round has found the splits of its children.
         if needs_last:
             frontier.need[first + n_need] = x
             n_need += 1
@@ -104,6 +105,8 @@ def open_needed(frontier, params, least):
                 if slots_left < 0:
                     break
         return state[N_EXPAND]
+    # The later a node comes in the order, the more likely children of others come before it:
+    # only the first part of the needed nodes is worth the work.
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
         n_need = n_open = tree.n_need
@@ -128,6 +131,7 @@ def _open(frontier, x, closes, slots_left):
     """Add a node to ``expand`` and return how many histogram slots are left, or -1 if the node
     must wait for slots."""
     k = frontier.state[N_EXPAND]
+    # The first node of a round gets slots in any case: a round that opens nothing is the last.
     if slots_left < _slots_needed(frontier, x):
         if k > 0:
             return np.int64(-1)
@@ -253,6 +257,7 @@ def take_gain(frontier, params, x, score):
     tree = frontier.trees[node.tree]
     l2 = l2_of(frontier, params, x)
     parent = bounded_score(float(node.g), float(node.h), l2, node.low, node.high)
+    # Scores are in quantised units; the gain of the loss needs both scales.
     quantised = score - parent
     gain = quantised / tree.scale_g / tree.scale_g * tree.scale_h
     noise = 4.0 * (node.end - node.begin) / node.h
@@ -288,6 +293,7 @@ def commit(frontier, params):
         node = frontier.nodes[x]
         n_left = expansion.n_left
         n_right = node.end - node.begin - n_left
+        # The split was found by hessians. Now that rows are counted, it may leave too few.
         if not is_enough(frontier, params, i):
             frontier.recheck[state[N_RECHECK]] = x
             state[N_RECHECK] += 1
@@ -299,6 +305,8 @@ def commit(frontier, params):
         frontier.trees[node.tree].expanded += 1
         look_left = expansion.closes == 0 and can_split(frontier, params, left)
         look_right = expansion.closes == 0 and can_split(frontier, params, right)
+        # Which histograms does the search need? None; or those of the children, from their rows
+        # where the parent's is given up; or one of them, from which the other one follows.
         if not (look_left or look_right):
             release(frontier, x)
         elif node.slot < 0:
@@ -307,6 +315,7 @@ def commit(frontier, params):
             if look_right:
                 _add_pair(frontier, right, np.int64(-1))
         else:
+            # The rows of the smaller child are added up, and the larger one takes over the slot.
             build = left if n_left <= n_right else right
             sibling = left + right - build
             frontier.nodes[sibling].slot = node.slot
@@ -355,6 +364,8 @@ def _bound_children(frontier, params, x):
         bounded_value(float(left.g), float(left.h), l2, parent.low, parent.high),
         bounded_value(float(right.g), float(right.h), l2, parent.low, parent.high),
     )
+    # Whatever is opened below, no value of one side crosses the middle: the order holds for
+    # all leaves, not only for these two.
     if direction > 0:
         left.high = right.low = middle
     else:

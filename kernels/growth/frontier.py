@@ -88,8 +88,8 @@ PAIR = np.dtype(
     align=True,
 )
 RULE = np.dtype([("monotone", _I), ("kind", _I), ("cat_smooth", _F)], align=True)
-"""The rules of a feature: 1 and -1 make values rise and fall along it; kind is that of
-``CategorySplits``; ``cat_smooth`` is that of ``GrowthParams`` or its own."""
+"""The rules of a feature: 1 and -1 make values rise and fall along it; kind is
+``NUMERIC``, ``ORDERED`` or ``ALONE``; ``cat_smooth`` is that of ``GrowthParams`` or its own."""
 MEMBER = np.dtype([("group", _I), ("feature", _I)], align=True)
 """A feature that may interact with the others of a group; those of a group are adjacent."""
 

@@ -1,4 +1,4 @@
-"""Growth of a batch of trees: the composition of histogram, split and partition."""
+"""Growth of a batch of trees: rounds of histograms, a search for splits, and a partition."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ def grow(
 ) -> GrownTrees:
     """Grow trees on the integer statistics of their rows.
 
-    All trees of the batch share one frontier: each round is one partition, one histogram and
-    one split over the nodes of all of them. See ``control`` for the order of growth.
+    All trees of the batch share one frontier: a round partitions the nodes that it opens, adds up
+    the histograms of their children, and searches these for splits. See ``control`` for the order
+    of growth.
 
     Parameters
     ----------

@@ -61,6 +61,7 @@ def category_l2(frontier, params, x):
 @inner
 def can_split(frontier, params, x):
     """Return whether a split of the node is sought."""
+    # Both children need rows and hessian, so that a smaller node is not worth a search.
     node = frontier.nodes[x]
     return (
         node.depth < params.max_depth
@@ -92,6 +93,8 @@ def allow_features(frontier, params, x, features, scratch, allowed):
     if all_drawn and all_interact:
         allowed[:] = 1
         return
+    # Each draw is among the features that the one before has left, in ascending order: which
+    # features a node gets depends on keys alone, not on the order in which nodes are opened.
     for f in range(n):
         features[f] = f
     node = frontier.nodes[x]
@@ -113,6 +116,7 @@ def allow_features(frontier, params, x, features, scratch, allowed):
 def _allow_interactions(frontier, params, x, on_path, allowed):
     """Mark the features that may interact with all those of the node's path: the members of
     every group that holds them all, or all features while the path has fewer than it may have."""
+    # The features of the path, each counted once.
     on_path[:] = 0
     n_used = 0
     x = frontier.nodes[x].parent
@@ -127,6 +131,7 @@ def _allow_interactions(frontier, params, x, on_path, allowed):
             allowed[f] = 1 if n_used < params.max_path_features else on_path[f]
         return
     allowed[:] = 0
+    # Members of a group are adjacent. A group allows its features if it holds the whole path.
     first = 0
     while first < frontier.members.size:
         group = frontier.members[first].group
@@ -164,6 +169,8 @@ def draw_features(key, fraction, features, n, scratch):
     for i in range(n):
         feature = np.uint64(features[i])
         scratch[i] = (draw(key, feature) << np.uint64(32)) | feature
+    # The k-th smallest hash is a threshold: the features keep their order, which quickselect
+    # would destroy. The feature in the lower half makes all hashes different.
     last = _smallest(scratch, n, keep)
     kept = 0
     for i in range(n):
@@ -187,6 +194,7 @@ def _smallest(values, n, k):
     while low < high:
         pivot = values[(low + high) >> 1]
         i, j = low, high
+        # Partition by the pivot; only the side with the k-th value is searched on.
         while i <= j:
             while values[i] < pivot:
                 i += 1

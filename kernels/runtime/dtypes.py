@@ -39,8 +39,6 @@ ROW_ALIGNMENT = 8
 """Rows of the code matrix are padded to whole 64-bit words."""
 
 RECORD = np.uint64
-STATISTIC = np.float32
-"""Gradients and hessians of the rows, before quantisation."""
 RAW = np.float64
 """Raw predictions, leaf values, gains and thresholds."""
 
@@ -155,84 +153,9 @@ class Update(NamedTuple):
     factor: float
 
 
-class SplitParams(NamedTuple):
-    """The growth settings that ``split`` uses.
-
-    l2 : float
-        L2 regularisation of the leaf values, in quantised units (``lambda * scales.h``).
-    min_hessian : float
-        Least quantised hessian of a child, at least 1.
-    min_samples_leaf : int
-        Least number of rows of a child.
-    """
-
-    l2: float
-    min_hessian: float
-    min_samples_leaf: int
-
-
-class NodeBounds(NamedTuple):
-    """Monotone constraints on the splits of some nodes (NumPy).
-
-    monotone : int8, shape (n_features,)
-        1: the value of the left child must not be above that of the right one, -1: not below.
-    low, high : float64, shape (n_nodes,)
-        Bounds of the children's values, in quantised units; ±inf where there is none.
-    """
-
-    monotone: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
 NUMERIC, ORDERED, ALONE = range(3)
 """Kinds of features: ``code <= bin`` goes left; categories, cut in the order of their mean
 gradients; categories, one of them against all others."""
 CODE_WORDS = N_SLOTS // 32
 """Words of a set of codes: bit ``code % 32`` of word ``code // 32``, ``MISSING`` among them."""
 NO_SETS = np.zeros((0, CODE_WORDS), np.uint32)
-
-
-class CategorySplits(NamedTuple):
-    """Splits of some nodes by categories (NumPy).
-
-    kind : int32, shape (n_features,)
-        ``NUMERIC``, ``ORDERED`` or ``ALONE``.
-    least_h : float64, shape (n_nodes, n_features)
-        A category with less, at least 1, goes with the missing values.
-    smoothing : float64, shape (n_nodes, n_features)
-        Of ``category_key``, in quantised units.
-    l2 : float64, shape (n_nodes,)
-        Takes the place of the regularisation where ordered categories are cut.
-    """
-
-    kind: np.ndarray
-    least_h: np.ndarray
-    smoothing: np.ndarray
-    l2: np.ndarray
-
-
-class Splits(NamedTuple):
-    """The best split of each node; arrays of shape (n_nodes,).
-
-    score : float64
-        ``g²/(h + l2)`` of the left child plus that of the right child, in quantised units;
-        -inf where no split is allowed.
-    feature : int32, bin : int32
-        Rows with ``code <= bin`` go left. -1 where there is no split; ``bin`` also of a split by
-        categories.
-    missing_left : uint8
-        Where rows with ``code == MISSING`` go.
-    left_g, left_h : int64
-        Quantised sums of the left child.
-    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
-        The codes that go left, of a split by categories; empty without such features.
-    """
-
-    score: np.ndarray
-    feature: np.ndarray
-    bin: np.ndarray
-    missing_left: np.ndarray
-    left_g: np.ndarray
-    left_h: np.ndarray
-    left_codes: np.ndarray = NO_SETS

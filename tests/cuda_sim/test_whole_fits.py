@@ -21,7 +21,7 @@ from gpuens import (
 )
 from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cuda import grow as growth
-from gpuens.kernels.growth.cuda import split as search
+from gpuens.kernels.growth.cuda import search
 from gpuens.kernels.runtime.collective import Share, sharing
 from tests.support.streaming import streaming
 from tests.support.thread_workers import run_workers

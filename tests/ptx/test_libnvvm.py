@@ -4,7 +4,7 @@ numba-cuda 0.30.4 with libNVVM 13.5.37, on every architecture; libNVVM 12.9 to 1
 sm_100 and sm_120. A loop of constant range stores to some rows of a table after a row before them
 has been stored, and a branch then stores to that row again: the last store goes to the last row of
 the loop. Numba's IR is right, and so is the PTX without optimisation. Kernels therefore store each
-result once (see ``kernels.growth.cuda.split.best_of_nodes``).
+result once (see ``kernels.growth.cuda.search``).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ if config.ENABLE_CUDASIM:
 pytest.importorskip("numba_cuda")
 
 import gpuens
+from gpuens.kernels.runtime.dispatch import Implementation
+from tests.kernels.growth.batches import BATCHES
+from tests.kernels.growth.rounds import grown_on
+from tests.kernels.implementations import Target
 from tests.ptx import mutants
 from tests.ptx.host import installed
 from tests.support.ptx_option import Gpu
@@ -94,11 +99,33 @@ def chosen(subject: mutants.Subject, rng: np.random.Generator) -> Iterator[mutan
     yield from (mutant for *_, mutant in sorted(ranked, key=lambda row: row[:2])[:n])
 
 
+GROWTH = {
+    "open_roots", "open_nodes", "add_tiles", "draw_allowed", "best_of_features", "choose_nodes",
+    "move_apart", "number_leaves", "scatter_closed",
+}  # fmt: skip
+"""The kernels of a round of growth, some of which are compiled in several ways."""
+ROUNDS = (
+    "rules, chosen again", "ties", "few histograms, counted by blocks", "drawn features",
+    "without a limit of leaves",
+)  # fmt: skip
+"""Batches of trees whose rounds take all their ways."""
+
+
+def rounds() -> None:
+    """Grow trees phase by phase, as the tests that compare each kernel with the reference."""
+    target = Target(Implementation.CUDA, import_module("array_api_compat.cupy"))
+    for name in ROUNDS:
+        grown_on(target, BATCHES[name](np.random.default_rng(1)))
+
+
 @pytest.mark.slow
-def test_faults_are_found():
+@pytest.mark.parametrize(("work", "most"), [(fits, 6), (rounds, 12)])
+def test_faults_are_found(work, most):
     rng = np.random.default_rng(0)
-    with installed([Gpu((8, 0))]), mutants.recording(6) as recordings:
-        fits()
+    with installed([Gpu((8, 0))]), mutants.recording(most) as recordings:
+        work()
+    names = {of_kernel[0].kernel.program.short_name for of_kernel in recordings.values()}
+    assert names == GROWTH if work is rounds else GROWTH - {"draw_allowed"} <= names
     n_found, survivors = 0, []
     for of_kernel in recordings.values():
         subject = mutants.Subject(of_kernel)

@@ -11,9 +11,6 @@ import numpy as np
 
 from ..errors import ImportedModelError
 
-EXACT = 2**53
-"""Every whole number up to this size is a float64."""
-
 
 class Field:
     """A value of a document with its path, which errors name.

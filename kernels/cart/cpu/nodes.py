@@ -277,7 +277,6 @@ def _orders(rows, is_set):
     return i64(0), i64(n_statistics)
 
 
-LOW_32 = u64(0xFFFFFFFF)
 LEFT, RIGHT, MISSING = u64(0), u64(1), u64(2)
 
 

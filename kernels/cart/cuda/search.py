@@ -79,7 +79,7 @@ from .tables import (
 )
 from .tiles import Summed, add_up_huge, allocate_summed
 
-i32, i64, u32, u64, f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
+i32, i64, u64 = np.int32, np.int64, np.uint64
 
 SMALL_BLOCK = 4 if is_simulated() else 32
 LARGE_BLOCK = 8 if is_simulated() else 128

@@ -43,6 +43,7 @@ HESSIAN = i64(0xFFFFFF)
 @inner
 def load_rows(words, n_words, word, records, begin, end, lines):
     """Fill in the statistics of the rows and the codes of eight features."""
+    # The codes of eight features are loaded together, and shifted out one by one later.
     for i in range(u64(end - begin)):
         record = records[u64(begin) + i]
         signed = i64(record)
@@ -53,6 +54,8 @@ def load_rows(words, n_words, word, records, begin, end, lines):
 
 @inner
 def _add_rows(codes, statistics, n_rows, shift, sums, used):
+    # A bit for each bin in use: 48 rows leave most of 256 bins empty, and only those with a bit
+    # are read and cleared.
     for i in range(u64(n_rows)):
         code = (u64(codes[i]) >> shift) & u64(0xFF)
         sums[code] += statistics[i]
@@ -96,6 +99,7 @@ def _left_sums(reached, missing, side, n_rows, least_rows, total, lefts):
         left = ((sums >> S40) << S32) + ((sums >> S16) & HESSIAN)
         missing_left = 2 * (left & LOW) > (total & LOW) if side < 0 else side == 1
         rows = (sums & ROWS) + (n_missing if missing_left else i64(0))
+        # With all sums on the left nothing is on the right, which no ``least_h`` allows.
         left = left if min(rows, n_rows - rows) >= least_rows else total
         lefts[G, k], lefts[H, k] = i32(left >> S32), i32(left & LOW)
 
@@ -111,6 +115,7 @@ def best_of_rows(lines, n_rows, shift, total, least_h, least_rows, l2, floor, le
     sums, used = lines[SUMS], lines[USED]
     _add_rows(lines[CODES], lines[STATISTICS], n_rows, u64(shift), sums, used)
     missing = sums[MISSING]
+    # Missing values are no bin: their bit is taken away before the others are added up.
     sums[MISSING] = 0
     used[MISSING >> 6] &= ~i64(u64(1) << u64(MISSING & 63))
     used[0] |= i64(1)  # all values may go right, and the missing rows left

@@ -111,6 +111,8 @@ def place_nodes(thread, n_threads, barrier, frontier, groups, is_first):
         counts[N_FREE] = n - 1
         groups.place_of[0] = 0
         return
+    # Of the nodes that the last pass opened, parents hand their places to their children. The
+    # others, with too few rows on a side, stay closed: the next pass joins their places again.
     counts[N_MERGED] = 0
     for i in range(counts[N_PENDING]):
         x, left, right = groups.pending[i, 0], groups.pending[i, 1], groups.pending[i, 2]
@@ -121,9 +123,11 @@ def place_nodes(thread, n_threads, barrier, frontier, groups, is_first):
         groups.merged[counts[N_MERGED], 0] = left
         groups.merged[counts[N_MERGED], 1] = right
         counts[N_MERGED] += 1
+    # Free at once, although they are not empty yet: a pass joins before it parts.
     for i in range(counts[N_MERGED]):
         groups.free[counts[N_FREE]] = groups.merged[i, 1]
         counts[N_FREE] += 1
+    # The left child of a node to open keeps its place, the right one gets a new place.
     counts[N_PENDING] = frontier.state[fr.N_EXPAND]
     for k in range(counts[N_PENDING]):
         x = frontier.expand[k].node
@@ -169,6 +173,7 @@ def _part_by(goes_left):
                 b = at + u64(own) * row_bytes
                 prefetch(rows, at + u64(ahead) * row_bytes)
             goes = u64(1) if goes_left(np.uint8(byte_of(rows, b)), routing) else u64(0)
+            # To both sides without a branch; one of the counters moves on.
             order[left] = own
             rest[n_rest] = own
             left += goes
@@ -195,6 +200,8 @@ def _add(rows, base, row_bytes, n_columns, records, words, order, begin, end, at
     """Add the rows ``order[begin:end]`` of a group to a histogram. ``base`` is where its first row
     would be among the codes, of a sample row 0 of the table."""
     n_words = (n_columns + 7) >> 3
+    # First where the codes of some rows are and what these add, which loads the codes in
+    # advance; then word by word, so that eight features of the histogram are written at a time.
     for first in range(begin, end, BLOCK):
         n = u64(min(BLOCK, end - first))
         if records.size > 0:
@@ -252,6 +259,8 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
     order = groups.order[o : o + end - begin]
     first, size = groups.first[group], groups.size[group]
     records, words = source.records, source.words
+    # Records number the rows of the whole table, of which the slab has a part: the base may be
+    # before its first byte, and wraps around. Without records, rows count from their group.
     base = u64(0) - u64(slab_row) * row_bytes
     if records.size > 0:
         records = records[begin:end]
@@ -259,6 +268,7 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
         words = words[begin:end]
         base += u64(groups.row[group]) * row_bytes
     at, addends, rest = groups.at[thread], groups.addends[thread], groups.rest[thread]
+    # The first pass opens nothing: it adds all rows to the histogram of the root.
     if n_opened == 0:
         line = walk.routes[0].left_sums
         if line >= 0:
@@ -275,6 +285,7 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
         else:
             n_left = _part_by_set(*what, walk.sets[k], rest)
         walk.n_left[thread, k] += n_left
+        # The rows of the left child stay in front, those of the right one get the place behind.
         size[left] = u16(n_left)
         first[right] = u16(a + n_left)
         size[right] = u16(n - n_left)
@@ -319,6 +330,7 @@ def count_rows(
     is_sample = source.records.size > 0
     for group in range(first, last):
         o, begin = groups.row[group] * groups.stride, groups.begin[group]
+        # The rows of a node to recheck are in the two places that the last pass made of it.
         for i in range(2 * groups.counts[N_PENDING]):
             x = groups.pending[i >> 1, 0]
             k = k_of[x]
@@ -354,6 +366,7 @@ def write_leaves(thread, n_threads, barrier, frontier, source, groups, leaf):
         _merge(groups, group)
         row, begin, end = groups.row[group], groups.begin[group], groups.begin[group + 1]
         o = row * groups.stride
+        # A copy of the order, whose memory the leaves may overwrite.
         for i in range(end - begin):
             rest[i] = groups.order[o + i]
         if source.records.size > 0:

@@ -71,7 +71,10 @@ def plan_partition(frontier, work, n_threads):
         node = frontier.nodes[frontier.expand[k].node]
         n_rows += node.end - node.begin
         work.n_left[k] = 0
+    # Several pieces a thread, so that one that is late leaves some of its own to the others.
     piece = min(max(n_rows // (PIECES_PER_THREAD * n_threads), FEWEST_ROWS), MOST_ROWS)
+    # One thread cuts nothing. Several take a node whole, without counting it first, unless it
+    # is so large that the others would wait for the thread that takes it.
     uncut = n_rows
     if n_threads > 1:
         uncut = max(2 * piece, n_rows // (2 * n_threads))
@@ -79,6 +82,7 @@ def plan_partition(frontier, work, n_threads):
     for k in range(frontier.state[fr.N_EXPAND]):
         node = frontier.nodes[frontier.expand[k].node]
         begin, end = node.begin, node.end
+        # A node has no rows where another worker has all of them: no task, and a step above 0.
         step = piece if end - begin > uncut else max(end - begin, 1)
         n_cut += end - begin > uncut
         for low in range(begin, end, step):
@@ -99,8 +103,11 @@ def partition(thread, n_threads, barrier, table, frontier, work):
         t = atomic_add(work.counts, PARTITION, 1)
         if t >= work.counts[N_TASKS]:
             break
+        # Who counts a piece also places it, whose rows and marks are in its cache.
         work.tasks[t].thread = thread
         _take_task(table, frontier, work, work.tasks[t])
+    # Where a piece belongs depends on the counts of those before it. All threads read the same
+    # number, so that all of them wait or none.
     if work.counts[N_CUT] > 0:
         wait(barrier, n_threads)
         _place_pieces(thread, table, frontier, work)
@@ -112,6 +119,7 @@ def _take_task(table, frontier, work, task):
     k = task.expansion
     x = frontier.expand[k].node
     node = frontier.nodes[x]
+    # Children are a level deeper, and the records of a level are in the same buffer.
     source, target = table.records[node.depth & 1], table.records[1 - (node.depth & 1)]
     column = table.columns[node.feature]
     rows = task.begin, task.end
@@ -128,12 +136,15 @@ def _take_task(table, frontier, work, task):
             task.n_left = partition_alone_by_set(column, source, target, *rows, codes)
         else:
             task.n_left = count_left_by_set(column, source, *rows, codes, work.marks)
+    # Pieces of one node are counted by several threads.
     atomic_add(work.n_left, k, task.n_left)
 
 
 @inner
 def _place_pieces(thread, table, frontier, work):
     """Place the rows of the pieces that a thread has counted."""
+    # Each thread adds up the counts of all tasks for itself, which spares a barrier. Pieces of a
+    # node follow each other, so that the sums begin again at its first one.
     left = right = i64(0)
     for t in range(work.counts[N_TASKS]):
         task = work.tasks[t]
@@ -158,6 +169,7 @@ def plan_histograms(table, frontier, params, work, n_threads):
             continue
         node = frontier.nodes[frontier.pairs[p].build]
         n_rows += node.end - node.begin
+    # One thread cuts nothing: then each node is a single piece.
     size = n_rows + 1
     if n_threads > 1:
         size = max(SMALLEST_PIECE, n_rows // (PIECES_PER_THREAD * n_threads) + 1)
@@ -172,6 +184,8 @@ def plan_histograms(table, frontier, params, work, n_threads):
             piece.pair = p
             piece.begin = low
             piece.end = min(low + size, node.end)
+            # The first piece goes to the slot of the node itself, each of the others to a line of
+            # partial sums, which the search adds to it. Nodes with FROM_SIBLING have one piece.
             piece.partial = IN_PLACE
             if is_taken_from_sibling(table, frontier, params, frontier.pairs[p]):
                 piece.partial = FROM_SIBLING
@@ -196,12 +210,14 @@ def histograms(table, frontier, work):
         node = frontier.nodes[pair.build]
         records = table.records[node.depth & 1]
         if piece.partial == FROM_SIBLING:
+            # The slot of the sibling holds the histogram of the parent.
             rest = work.histograms[frontier.nodes[pair.sibling].slot]
             subtract_rows(table.layout.words, n_columns, records, piece.begin, piece.end, rest)
             continue
         into = work.histograms[node.slot]
         if piece.partial >= 0:
             into = work.partials[piece.partial]
+        # Slots and lines hold the sums of nodes before.
         clear_used(table.layout.column_slots, 0, n_columns, into, into)
         add_rows(table.layout.words, n_columns, records, piece.begin, piece.end, into)
 
@@ -216,6 +232,7 @@ def scatter_leaves(table, frontier, work, leaf):
         node = frontier.nodes[x]
         if node.child >= 0:
             continue
+        # Below a leaf that was opened too early, nodes have the number of that leaf.
         records = table.records[node.depth & 1]
         number = np.int32(node.leaf)
         for i in range(node.begin, node.end):
@@ -231,36 +248,42 @@ def grow_together(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
     """Grow the trees of a frontier; when this returns, all threads may read them."""
+    # Thread 0 goes on to plan without a barrier: the others wait for that.
     if thread == 0:
         work.counts[:] = 0
         control.start(frontier, params)
     while True:
+        # Histograms: the rows of the new nodes, in pieces.
         if thread == 0:
             plan_histograms(table, frontier, params, work, n_threads)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the pieces are cut
         histograms(table, frontier, work)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # all are added up: any thread may join those of a node
+        # Search: the two share no node, so that a thread goes on to the second without waiting.
         evaluate(thread, n_threads, table, frontier, params, work)
         recheck(thread, table, frontier, params, work, ())
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the best split of every feature is known
+        # Decision.
         if thread == 0:
             settle_nodes(frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
             plan_partition(frontier, work, n_threads)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the nodes to open are chosen, all threads see whether any are
         if frontier.state[fr.N_EXPAND] == 0:
             break
+        # Partition.
         partition(thread, n_threads, barrier, table, frontier, work)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the rows have moved, and are counted
+        # Children.
         if thread == 0:
             for k in range(frontier.state[fr.N_EXPAND]):
                 frontier.expand[k].n_left = work.n_left[k]
             control.commit(frontier, params)
     if thread == 0:
         control.finish(frontier, params, order, tree_offset)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the leaves have their numbers
     scatter_leaves(table, frontier, work, leaf)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # all leaves of rows are written: the caller reads those of others
 
 
 @kernel_without_allocation

@@ -1,4 +1,4 @@
-"""Histogram (contract: ``kernels.growth.histogram``).
+"""Histograms of nodes, added up from their rows.
 
 Inside this package a histogram is packed: one int64 per (feature, bin) holds ``g << 32 | h``,
 so an update is a single addition. h is not negative and neither sum leaves 32 bits, so the
@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
+from ...runtime.compilation import inner
 from ...runtime.cpu.lanes import LANES, byte_of
-from ...runtime.cpu.team import CACHE_LINE, atomic_add, prefetch, run, threads_for
-from ...runtime.dtypes import MISSING, N_SLOTS, Codes
+from ...runtime.cpu.team import CACHE_LINE, prefetch
+from ...runtime.dtypes import MISSING, N_SLOTS
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
@@ -69,6 +68,7 @@ def _over_used_slots(change):
             o = column * STRIDE
             end = o + slots[column]
             change(histogram[o:end], other[o:end])
+            # Missing values are behind the used bins, unless all are used.
             if slots[column] < N_SLOTS:
                 change(histogram[o + MISSING : o + N_SLOTS], other[o + MISSING : o + N_SLOTS])
 
@@ -94,6 +94,7 @@ def pack_planes(slots, planes, histogram):
 @inner
 def unpack_record(record):
     """Return the record's statistics as one packed addend."""
+    # g has a sign, so that its shift must have one, too; h has none.
     signed = i64(record)
     return ((signed >> i64(48)) << i64(32)) + ((signed >> i64(32)) & i64(0xFFFF))
 
@@ -160,13 +161,17 @@ def add_rows(words, n_columns, records, begin, end, histogram):
     """
     n_words = (n_columns + 7) >> 3
     n_rows = end - begin
+    # Half of the table or more: neighbouring rows share cache lines, and are read in order.
     is_dense = 2 * n_rows * n_words >= words.size
     if words.size > NEAR_WORDS and 2 < n_words <= FEW_WORDS and not is_dense:
         _add_row_by_row(words, n_columns, records, begin, end, histogram)
         return
+    # Word by word, eight features of the histogram are written at a time. Block by block, the
+    # records and codes of the rows are still in the cache when the next word needs them.
     for first in range(begin, end, BLOCK):
         last = min(first + BLOCK, end)
         for word in range(n_words):
+            # The first word loads whole rows from memory in advance, for the others as well.
             if word == 0 and words.size > NEAR_WORDS:
                 _add_first_word(words, n_columns, records, first, last, end, histogram)
             else:
@@ -179,6 +184,7 @@ def _add_first_word(words, n_columns, records, begin, end, last, histogram):
     """Add the first word of the rows and prefetch those of the rows to come, up to ``last``."""
     n_words = u64((n_columns + 7) >> 3)
     for i in range(begin, end):
+        # Beyond this block, too: its last rows load the first ones of the next.
         _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
         record = records[u64(i)]
         row = u64(u32(record)) * n_words
@@ -253,41 +259,6 @@ def subtract_rows(words, n_columns, records, begin, end, histogram):
                 add_partial_word(histogram, o, words, at, -unpack_record(record), n)
 
 
-@kernel
-def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, packed, queue):
-    while True:
-        k = atomic_add(queue, 0, 1)
-        if k >= begin.size:
-            break
-        packed[k, :] = 0
-        add_rows(words, n_features, records, begin[k], end[k], packed[k])
-
-
-def as_words(codes: Codes) -> np.ndarray:
-    """Return the row-major codes as one flat array of 64-bit words."""
-    return codes.rows.reshape(-1).view(np.uint64)
-
-
-def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
-    n_features = codes.columns.shape[0]
-    n_words = codes.rows.shape[1] // 8
-    packed = np.empty((len(begin), n_words * WORD_ENTRIES), np.int64)
-    threads = min(threads_for(records.size * n_features), max(1, len(begin)))
-    args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
-    run(_worker, threads, *args)
-    return unpack(packed.reshape(len(begin), n_words * 8, STRIDE)[:, :n_features, :N_SLOTS])
-
-
-def unpack(packed: np.ndarray) -> np.ndarray:
-    """Turn packed sums, shape (n, features, bins), into the two int32 planes of the contract."""
-    return np.stack([packed >> 32, packed & 0xFFFFFFFF], axis=1).astype(np.int32)
-
-
-def pack(planes: np.ndarray) -> np.ndarray:
-    """Turn the two planes into packed sums: the inverse of ``unpack``."""
-    return (planes[:, 0].astype(np.int64) << 32) + planes[:, 1]
-
-
 SLOT_ALIGNMENT = LANES
 """Numbers of used slots are rounded up to this, which spares the loops their remainders."""
 SHORTEST_LINE = 16
@@ -321,8 +292,10 @@ def expand(bundle, feature, total, bins):
         _sum_codes(bundle, feature, total, bins)
     else:
         _sum_digits(bundle, feature, bins)
+    # The search reads on to the next multiple of SLOT_ALIGNMENT, and must find nothing there.
     rest = bins[feature.n_bins : feature.n_bins + SLOT_ALIGNMENT]
     _clear(rest, rest)
+    # A feature with missing values never shares a byte (see ``layout``).
     bins[MISSING] = 0
 
 
@@ -336,10 +309,12 @@ def _sum_codes(bundle, feature, total, bins):
         if b == feature.common:
             continue
         bins[b] = 0
+        # The codes with this digit are runs of ``stride``, one for each value of those above it.
         for first in range(digit * stride, feature.product, step):
             bins[b] += _sum(bundle[first : first + stride])
         total -= bins[b]
         digit += 1
+    # No value of the digit stands for the common bin: it has the rows that are left.
     bins[feature.common] = total
 
 
@@ -353,6 +328,8 @@ def _sum_digits(bundle, feature, bins):
     """
     stride = feature.stride
     step = stride * feature.n_bins
+    # Lines of a few entries are joined with those of the next value above, as long as whole
+    # lines fill the byte, and folded afterwards: long lines are added up as vectors.
     line = step
     while line < SHORTEST_LINE and feature.product % (2 * line) == 0:
         line *= 2

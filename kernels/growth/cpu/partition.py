@@ -1,4 +1,4 @@
-"""Partition (contract: ``kernels.growth.partition``).
+"""Partition of the rows of nodes: those of the left child come first.
 
 Records move from one buffer to the other, so nothing is counted beforehand: rows that go left
 fill the segment from its front, the others from its back.
@@ -21,10 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
-from ...runtime.dtypes import NO_SETS, Codes
+from ...runtime.compilation import inner
 from ...scalars.routing import is_left_category
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
@@ -61,6 +58,9 @@ def _partition_alone(goes_left):
         for i in range(begin, end):
             record = source[i]
             n_after -= u64(1)
+            # To the next place on both sides, which are n_after apart. The counter of one side
+            # moves on, and the next record of the other overwrites this one there. The last record
+            # is written to one place twice.
             target[left] = record
             target[left + n_after] = record
             left += u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
@@ -76,6 +76,8 @@ def _count_left(goes_left):
         n_left = i64(0)
         for i in range(u64(begin), u64(end)):
             mark = goes_left(column[u64(u32(source[i]))], routing)
+            # The second pass reads the mark: the code is somewhere in a column, which would be
+            # loaded from memory again.
             marks[i] = mark
             n_left += mark
         return n_left
@@ -89,6 +91,7 @@ def place_marked(source, target, begin, end, marks, left, right):
     to_left, to_right = u64(left), u64(right)
     for i in range(u64(begin), u64(end)):
         mark = u64(marks[i])
+        # The address is selected without a branch, which would be guessed wrongly half the time.
         target[to_left if mark else to_right] = source[i]
         to_left += mark
         to_right += u64(1) - mark
@@ -98,73 +101,3 @@ partition_alone = _partition_alone(below_cut)
 partition_alone_by_set = _partition_alone(in_set)
 count_left = _count_left(below_cut)
 count_left_by_set = _count_left(in_set)
-
-
-@kernel
-def _worker(
-    thread,
-    n_threads,
-    barrier,
-    columns,
-    source,
-    target,
-    begin,
-    end,
-    feature,
-    bin_,
-    left,
-    left_codes,
-    n_left,
-    queue,
-):
-    while True:
-        k = atomic_add(queue, 0, 1)
-        if k >= begin.size:
-            break
-        column = columns[feature[k]]
-        if bin_[k] >= 0:
-            cut = cut_of(i64(bin_[k]), i64(left[k]))
-            n_left[k] = partition_alone(column, source, target, begin[k], end[k], cut)
-        else:
-            codes = left_codes[k]
-            n_left[k] = partition_alone_by_set(column, source, target, begin[k], end[k], codes)
-        for i in range(begin[k], end[k]):
-            source[i] = target[i]
-
-
-def partition(
-    codes: Codes,
-    records: Array,
-    begin: Array,
-    end: Array,
-    feature: Array,
-    bin_: Array,
-    missing_left: Array,
-    left_codes: Array = NO_SETS,
-) -> Array:
-    n_left = np.empty(len(begin), np.int64)
-    threads = min(threads_for(records.size), max(1, len(begin)))
-    routing = (feature, bin_, missing_left, left_codes)
-    args = (begin, end, *routing, n_left, np.zeros(CACHE_LINE, np.int64))
-    run(_worker, threads, codes.columns, records, np.empty_like(records), *args)
-    return n_left
-
-
-@kernel
-def _scatter_worker(thread, n_threads, barrier, records, begin, end, tree, leaf, out):
-    for k in range(begin.size):
-        for i in range(begin[k], end[k]):
-            out[tree[k], records[i] & np.uint64(0xFFFFFFFF)] = leaf[k]
-
-
-def scatter_leaves(
-    records: Array,
-    begin: np.ndarray,
-    end: np.ndarray,
-    tree: np.ndarray,
-    leaf: np.ndarray,
-    shape: tuple[int, int],
-) -> Array:
-    out = np.full(shape, -1, np.int32)
-    run(_scatter_worker, 1, records, begin, end, tree, leaf, out)
-    return out

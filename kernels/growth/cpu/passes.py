@@ -87,6 +87,7 @@ def _plant(frontier, params, walk):
     walk.expansion_of[0] = 0
     walk.state[N_NUMBERS] = 1
     walk.state[N_SUMS] = frontier.state[fr.N_PAIRS]
+    # A route by which all rows go left, to number 0 again: the pass needs no case of its own.
     route = walk.routes[0]
     route.feature = 0
     route.bin = N_SLOTS - 1  # every code is left of it
@@ -109,6 +110,7 @@ def _plan(frontier, walk):
     for k in range(frontier.state[fr.N_EXPAND]):
         expansion = frontier.expand[k]
         node = frontier.nodes[expansion.node]
+        # One histogram where the parent's gives the other one, none where the tree is complete.
         n_needed = 0 if expansion.closes == 1 else (1 if node.slot >= 0 else 2)
         if k > 0 and n_sums + n_needed > most:
             frontier.state[fr.N_EXPAND] = k
@@ -120,6 +122,7 @@ def _plan(frontier, walk):
         if node.bin < 0:
             for w in range(walk.sets.shape[1]):
                 walk.sets[k, w] = frontier.left_codes[expansion.node, w]
+        # The lighter child, which most often has fewer rows: those are counted by the pass.
         is_left = node.left_h <= node.h - node.left_h
         route.left_sums = route.right_sums = -1
         if n_needed == 2 or (n_needed == 1 and is_left):
@@ -129,6 +132,7 @@ def _plan(frontier, walk):
             route.right_sums = n_sums
             n_sums += 1
         walk.opened[expansion.node] = k
+    # Rows know numbers alone, of which a node that stayed closed has several.
     for number in range(state[N_NUMBERS]):
         walk.expansion_of[number] = walk.opened[walk.node_of[number]]
     for k in range(frontier.state[fr.N_EXPAND]):
@@ -155,7 +159,7 @@ def begin(thread, n_threads, barrier, table, frontier, params, work, walk):
     """Plant the root."""
     if thread == 0:
         _plant(frontier, params, walk)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # it is known how many sums there are
     _clear(thread, table, frontier, walk)
 
 
@@ -210,9 +214,10 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
         if not is_first:
             _commit(frontier, params, walk)
         work.counts[EVALUATE] = work.counts[RECHECK] = 0
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the pairs are those of the new nodes
     for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
         x = frontier.pairs[p].build
+        # Each pair belongs to one thread, so that its sums are joined without a barrier.
         built = work.histograms[frontier.nodes[x].slot]
         clear_used(slots, 0, slots.size, built, built)
         for t in range(walk.sums.shape[0]):
@@ -225,12 +230,12 @@ def decide(thread, n_threads, barrier, table, frontier, params, work, walk, pack
     """Find the splits of the new nodes and of those to recheck, and choose the nodes to open."""
     evaluate(thread, n_threads, table, frontier, params, work)
     recheck_known(thread, table, frontier, params, work, (packed, counts))
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # all splits are known
     if thread == 0:
         settle_nodes(frontier, params, work)
         control.choose(frontier, params, i64(control.ALL))
         _plan(frontier, walk)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # it is known which lines are added up next
     _clear(thread, table, frontier, walk)
 
 

@@ -44,6 +44,8 @@ def _candidates(histogram, n_bins, lefts):
     n = (n_bins + LANES - 1) // LANES * LANES
     total = running_sums(histogram, n, lefts[G], lefts[H])
     n_blocks = (n + BLOCK - 1) // BLOCK
+    # Candidates behind the last bin have the sums of all values. They repeat the last one, which
+    # comes first and so wins.
     for b in range(n, n_blocks * BLOCK):
         lefts[G, b], lefts[H, b] = i32(total >> i64(32)), i32(total & LOW)
     return n_blocks
@@ -71,6 +73,7 @@ def _approximate(lefts, n_blocks, extra, total, least_h, l2, scores):
         right_g, right_h = i32(total_g - left_g), i32(total_h - left_h)
         gl, gr = f32(left_g), f32(right_g)
         hl, hr = f32(left_h) + l2, f32(right_h) + l2
+        # gl² / hl + gr² / hr, with one division.
         score = (gl * gl * hr + gr * gr * hl) / (hl * hr)
         score = score if min(left_h, right_h) >= least else f32(-1.0)
         scores[b] = score
@@ -107,17 +110,22 @@ def best_of_side(lefts, steps, n_blocks, extra, total, least_h, l2, floor, score
     """
     best, at = NO_GAIN, u64(0)
     top = _approximate(lefts, n_blocks, extra, total, least_h, l2, scores)
+    # All are -1: each leaves a child that is too small.
     if top < f32(0.0):
         return NO_GAIN, best, at
+    # No exact score is above the limit: where that is below the floor, nothing is divided
+    # again.
     limit = float(top) * (1.0 + MARGIN)
     if limit < floor:
         return limit, best, at
+    # The approximate score of the best candidate is not below the bound.
     bound = f32(float(top) * (1.0 - MARGIN))
     first, count = at_least(scores, n_blocks, bound)
     k = u64(first)
     while count > 0:
         if scores[k] >= bound:
             count -= 1
+            # An empty bin has the sums of the candidate before it.
             if k == 0 or steps[k] != 0:
                 score = _exact(packed_left(lefts, k) + extra, total, l2)
                 if score > best:

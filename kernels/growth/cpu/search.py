@@ -82,13 +82,17 @@ def evaluate(thread, n_threads, table, frontier, params, work):
         last = min(first + 8, slots.size)
         pair = frontier.pairs[p]
         best = work.best[p, word]
+        # Where a single thread carries the best split on, the other words stay without one.
         best[0].score = best[1].score = fr.NO_GAIN
         if n_threads == 1:
             best = work.best[p, 0]
+        # The pieces of the node are joined column by column: no other task has these columns.
         built = work.histograms[frontier.nodes[pair.build].slot]
         for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
             add_used(slots, first, last, built, work.partials[q])
         for child in range(2):
+            # First the node that was added up, then its sibling, whose slot holds the histogram of
+            # the parent until the first one is subtracted: here, if its rows were not before.
             x, histogram = pair.build, built
             if child == 1:
                 x = pair.sibling
@@ -110,10 +114,14 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
         return
     allowed = work.allowed[thread]
     allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    # Rows are not counted: splits that leave a child with too few are found by the partition,
+    # which is rare, and sought again then (``recheck``).
     no_counts = work.row_counts[thread, :0]
     limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
     is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
     total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
+    # Kept as long as the histogram: if rows have to be counted, features that cannot win are
+    # left out.
     bounds = work.bounds[frontier.nodes[x].slot]
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
@@ -163,6 +171,7 @@ def _best_of_rows(thread, table, frontier, params, work, x, first, last, limits,
     n_rows = node.end - node.begin
     layout, lines, allowed = table.layout, work.few[thread], work.allowed[thread]
     records, n_words = table.records[node.depth & 1], work.best.shape[1]
+    # One load of eight bytes a row serves all features of the word.
     load_rows(layout.words, n_words, first >> 3, records, node.begin, node.end, lines)
     for column in range(first, last):
         f = layout.column_features[column]
@@ -205,6 +214,7 @@ def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, 
     kind = kind_of(frontier, f)
     lines = work.arranged[thread]
     n_used = n_bins
+    # Categories are put into their order first, and cut as if they were bins.
     if kind != NUMERIC:
         least, smoothing = (
             category_least_h(frontier.rules[f].cat_smooth, row_h(frontier, x)),
@@ -294,6 +304,7 @@ def rechecking(fill_histogram, count_rows):
             is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
             total = (node.g << i64(32)) + node.h
             histogram = work.spare[thread]
+            # Bounds belong to a histogram that was kept: a slot that was given up may be another's.
             has_bounds = is_plain and node.slot >= 0
             if node.slot >= 0:
                 histogram = work.histograms[node.slot]
@@ -303,6 +314,9 @@ def rechecking(fill_histogram, count_rows):
             f = i64(0)
             counting = False
             while True:
+                # First all features, whose rows are not counted: what they score is a bound of what
+                # they may score. Then the best one alone, with its rows, until the best one has
+                # been counted: no other can be better.
                 first, last = (f, f + 1) if counting else (i64(0), n_features)
                 for f in range(first, last):
                     counted[f] = 1 if counting or allowed[f] == 0 else 0
@@ -326,6 +340,7 @@ def rechecking(fill_histogram, count_rows):
                 for other in range(1, n_features):
                     if by_feature[other].score > by_feature[f].score:
                         f = i64(other)
+                # The first of equal scores has the lowest feature: ties end as in the search.
                 if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
                     break
                 count_rows(table, node, k, f, known, row_counts)
@@ -380,6 +395,8 @@ def settle_nodes(frontier, params, work):
             x = pair.build if child == 0 else pair.sibling
             if x < 0:
                 continue
+            # Threads have left a split in every word, in any order of time; the comparison does
+            # not depend on that.
             word = 0
             for w in range(1, n_words):
                 if _is_better(work.best[p, w, child], work.best[p, word, child]):

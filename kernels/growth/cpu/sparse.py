@@ -37,7 +37,7 @@ from .search import settle_nodes
 from .split import best_of_feature
 from .tables import BEST
 
-u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
+u32, u64, i64 = np.uint32, np.uint64, np.int64
 
 BUILD, SEARCH, PARTITION, LEAVES = (k * CACHE_LINE for k in range(4))
 """Queues that tasks are taken from, each on a cache line of its own."""
@@ -133,6 +133,7 @@ def search(thread, n_threads, table, frontier, params, work):
         first, last = share * n_features // n_shares, (share + 1) * n_features // n_shares
         pair = frontier.pairs[p]
         best = work.best[p, share]
+        # Where a single thread carries the best split on, the other shares stay without one.
         best[0].score = best[1].score = fr.NO_GAIN
         if n_threads == 1:
             best = work.best[p, 0]
@@ -141,6 +142,8 @@ def search(thread, n_threads, table, frontier, params, work):
         if pair.sibling >= 0:
             rest = frontier.nodes[pair.sibling].slot
             begin, end = table.codes.place_begin[first], table.codes.place_begin[last]
+            # The slot of the sibling holds the histogram of the parent, of which this task
+            # subtracts the places of its features.
             for k in range(u64(begin), u64(end)):
                 work.sums[rest, k] -= work.sums[built, k]
                 work.row_counts[rest, k] -= work.row_counts[built, k]
@@ -157,6 +160,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
         return
     node = frontier.nodes[x]
     allowed = work.allowed[thread, child]
+    # Drawn once for a node, which has many shares of the features.
     if work.allowed_of[thread, child] != x:
         allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
         work.allowed_of[thread, child] = x
@@ -171,6 +175,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
             continue
         n_bins = i64(table.n_bins[f])
         own = slice(table.codes.place_begin[f], table.codes.place_begin[f + 1])
+        # Whatever the cut, one child has entries of the feature alone, and these are too few.
         if _total_of(row_counts[own]) < params.min_samples_leaf:
             continue
         zero = i64(table.codes.zeros[f])
@@ -180,6 +185,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
                 bins, n_bins, total, least, l2, best.score,
                 work.lefts[thread], work.approximate[thread],
             )  # fmt: skip
+            # Without counts the score is a bound: most features are done here.
             if bound <= best.score:  # the first of equal splits is that of the lowest feature
                 continue
         score, bin_, missing_left, left = best_of_feature(
@@ -206,6 +212,7 @@ def _total_of(counts):
 @inner
 def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
     """Fill in the bins of a feature, those of its zeros with the rest of the node."""
+    # What no entry has belongs to the bin of zeros.
     rest, rest_rows = total - sums[n_bins], n_rows - i64(row_counts[n_bins])
     for b in range(n_bins):
         bins[b] = sums[b]
@@ -214,6 +221,7 @@ def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
         rest_rows -= i64(row_counts[b])
     bins[zero] += rest
     counts[zero] += rest_rows
+    # ``best_of_plain`` reads on to a multiple of LANES.
     for b in range(n_bins, min(n_bins + LANES, N_SLOTS)):
         bins[b] = 0
     bins[MISSING] = sums[n_bins]
@@ -229,6 +237,7 @@ def partition(thread, table, frontier, work):
         if k >= frontier.state[fr.N_EXPAND]:
             break
         node = frontier.nodes[frontier.expand[k].node]
+        # The feature as a dense column, so that rows are routed as those of dense tables.
         column[:] = codes.zeros[node.feature]
         begin, end = codes.column_begin[node.feature], codes.column_begin[node.feature + 1]
         for e in range(begin, end):
@@ -259,30 +268,31 @@ def scatter_leaves(table, frontier, work, leaf):
 def _grow_worker(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
+    # Nodes of trees before had the same numbers.
     work.allowed_of[thread, 0] = work.allowed_of[thread, 1] = -1
     if thread == 0:
         control.start(frontier, params)
         work.queues[:] = 0
     while True:
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the pairs are listed, and the queues begin again
         add_pairs(table, frontier, work)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the histograms are complete
         search(thread, n_threads, table, frontier, params, work)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # each share of the features has its best split
         if thread == 0:
             settle_nodes(frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the nodes to open are chosen
         if frontier.state[fr.N_EXPAND] == 0:
             break
         partition(thread, table, frontier, work)
-        wait(barrier, n_threads)
+        wait(barrier, n_threads)  # the rows have moved
         if thread == 0:
             control.commit(frontier, params)
             work.queues[:] = 0
     if thread == 0:
         control.finish(frontier, params, order, tree_offset)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the leaves have their numbers
     scatter_leaves(table, frontier, work, leaf)
 
 

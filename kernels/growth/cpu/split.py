@@ -1,27 +1,14 @@
-"""Best split (contract: ``kernels.growth.split``)."""
+"""The best split of a feature from its histogram."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import atomic_add, run, threads_for
-from ...runtime.dtypes import (
-    ALONE,
-    CODE_WORDS,
-    MISSING,
-    N_SLOTS,
-    NUMERIC,
-    ORDERED,
-    CategorySplits,
-    NodeBounds,
-    Splits,
-)
+from ...runtime.compilation import inner
+from ...runtime.dtypes import CODE_WORDS, MISSING
 from ...scalars.gain import bounded_score, bounded_value, category_key, keeps_order, newton_score
 from ...scalars.primitives import bits_of, float_of
 from ..frontier import NO_GAIN
-from .histogram import pack
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -53,6 +40,7 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
     for i in range(n):
         key = keys[i]
         place = i64(0)
+        # Equal keys keep the order of their codes: those before count, those behind do not.
         for j in range(i):
             place += i64(1) if keys[j] <= key else i64(0)
         for j in range(i + 1, n):
@@ -60,8 +48,10 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
         places[codes[i]] = place
         sums[place] = bins[codes[i]]
         rest -= bins[codes[i]]
+    # Categories without a place go where the missing values go.
     sums[MISSING] = rest
     if row_counts.size > 0:
+        # The same for the numbers of rows, where they are known.
         counts[MISSING] = row_counts[MISSING]
         for b in range(n_bins):
             if places[b] >= 0:
@@ -75,6 +65,7 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
 def fill_left_codes(places, n_bins, cut, missing_left, is_alone, words):
     """Fill in the set of codes on the left of the cut after a place (see ``Splits``)."""
     for w in range(CODE_WORDS):
+        # Codes without a place, beyond the bins too, go with the missing values.
         words[w] = u32(0xFFFFFFFF) if missing_left == 1 else u32(0)
     for b in range(n_bins):
         place = places[b]
@@ -197,6 +188,8 @@ def best_of_feature(
     missing = histogram[MISSING]
     _prefix_sums(histogram, n_bins, is_alone, prefix)
     best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
+    # Missing values on the right, then on the left; the second time teaches nothing where their
+    # sums are zero.
     for side in range(2):
         if side == 1 and missing == 0:
             break
@@ -213,133 +206,10 @@ def best_of_feature(
         score = _largest_of_any(scores, n_bins) if bounded else _largest(scores, n_bins)
         if score > NO_GAIN and score >= best:
             b = _first(scores, n_bins, score)
+            # Of equal scores the lower bin counts, then missing values on the right.
             if score > best or b < best_bin:
                 best, best_bin, missing_left, left = score, b, side, prefix[b] + extra
+    # Missing values without sums score alike on both sides: they go to the heavier child.
     if missing == 0 and best_bin >= 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = 1
     return best, best_bin, missing_left, left
-
-
-@kernel
-def _worker(
-    thread,
-    n_threads,
-    barrier,
-    histograms,
-    n_bins,
-    totals,
-    least_h,
-    l2,
-    allowed,
-    counts,
-    min_samples_leaf,
-    bounds,
-    categories,
-    best,
-    queue,
-):
-    prefix = np.empty(N_SLOTS, np.int64)
-    lines = np.empty((N_LINES, N_SLOTS), np.int64)
-    scores = np.empty(N_SLOTS, np.float64)
-    while True:
-        k = atomic_add(queue, 0, 1)
-        if k >= totals.shape[0]:
-            break
-        total = (totals[k, 0] << i64(32)) + totals[k, 1]
-        best.score[k] = NO_GAIN
-        best.feature[k] = best.bin[k] = -1
-        best.missing_left[k] = best.left_g[k] = best.left_h[k] = 0
-        for f in range(n_bins.size):
-            if allowed[k, f] == 0:
-                continue
-            row_counts = counts[k, f] if counts.size > 0 else counts.reshape(-1)
-            n_rows = row_counts.sum()
-            direction = bounds.monotone[f]
-            bins = histograms[k, f]
-            n_used = i64(n_bins[f])
-            regularisation = l2[k]
-            kind = categories.kind[f]
-            if kind != NUMERIC:
-                least, smoothing = categories.least_h[k, f], categories.smoothing[k, f]
-                n_used = arrange(
-                    bins, n_used, total, kind == ALONE, least, smoothing, row_counts, scores, lines
-                )
-                bins = lines[SUMS]
-                row_counts = lines[COUNTS, : row_counts.size]
-                regularisation = categories.l2[k] if kind == ORDERED else regularisation
-            score, b, missing_left, left = best_of_feature(
-                bins,
-                n_used,
-                kind == ALONE,
-                total,
-                (least_h[k], regularisation, bounds.low[k], bounds.high[k], direction),
-                row_counts,
-                n_rows,
-                min_samples_leaf,
-                prefix,
-                scores,
-            )
-            if score > best.score[k]:
-                best.score[k] = score
-                best.feature[k] = f
-                best.bin[k] = b
-                best.missing_left[k] = missing_left
-                best.left_g[k] = left >> i64(32)
-                best.left_h[k] = left & LOW
-                if best.left_codes.size > 0:
-                    best.left_codes[k, :] = 0
-                if kind != NUMERIC:
-                    best.bin[k] = -1
-                    fill_left_codes(
-                        lines[PLACES], n_bins[f], b, missing_left, kind == ALONE, best.left_codes[k]
-                    )
-
-
-def split(
-    histograms: Array,
-    n_bins: Array,
-    totals: Array,
-    least_h: Array,
-    l2: Array,
-    allowed: Array,
-    counts: Array,
-    min_samples_leaf: int,
-    bounds: NodeBounds | None = None,
-    categories: CategorySplits | None = None,
-) -> Splits:
-    n_sets = 0 if categories is None else len(totals)
-    if categories is None:
-        none = np.zeros((len(totals), 0))
-        categories = CategorySplits(
-            np.zeros(n_bins.size, np.int32), none, none, np.zeros(len(totals))
-        )
-    n = len(totals)
-    if bounds is None:
-        high = np.full(n, np.inf)
-        bounds = NodeBounds(np.zeros(n_bins.size, np.int8), -high, high)
-    best = Splits(
-        score=np.empty(n, np.float64),
-        feature=np.empty(n, np.int32),
-        bin=np.empty(n, np.int32),
-        missing_left=np.empty(n, np.uint8),
-        left_g=np.empty(n, np.int64),
-        left_h=np.empty(n, np.int64),
-        left_codes=np.zeros((n_sets, CODE_WORDS), np.uint32),
-    )
-    run(
-        _worker,
-        min(threads_for(histograms.size), max(1, n)),
-        pack(histograms),
-        n_bins,
-        totals,
-        least_h,
-        l2,
-        allowed,
-        counts.astype(np.int64),
-        min_samples_leaf,
-        bounds,
-        categories,
-        best,
-        np.zeros(8, np.int64),
-    )
-    return best

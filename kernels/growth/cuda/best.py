@@ -34,6 +34,7 @@ def best_of(score, first, n_features, lane, width, scores, features, t):
     threads; NOWHERE: there is none. Of equal scores the first feature's counts."""
     best = NO_SPLIT
     best_feature = NOWHERE
+    # A lower feature comes first, and only a higher score replaces it.
     for f in rolled(range(lane, n_features, width)):
         if score[first + f] > best:
             best = score[first + f]
@@ -89,6 +90,8 @@ def take_best(frontier, settings, x, n_looked, n_features, found, scores, featur
     score, number, left_sums, left_codes = found
     power = width_for(n_looked, GROUPS)
     width = i64(1) << power
+    # A group of ``width`` threads a node; the block takes turns of BLOCK / width nodes, in which
+    # all threads meet, those without a node, too.
     lane = t & (width - 1)
     k = i64(t) >> power
     for _ in rolled(range((n_looked + (BLOCK >> power) - 1) >> (GROUPS - power))):

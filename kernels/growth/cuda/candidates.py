@@ -96,6 +96,7 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
     best = NO_SPLIT
     best_number = NOWHERE
     best_left = i64(0)
+    # The sums of all bins below those of this thread.
     own = i64(0)
     own_rows = i64(0)
     for b in range(t * OWN, min((t + 1) * OWN, MISSING)):
@@ -115,10 +116,12 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
         rows_left = rows_below[t] - own_rows
         rows_missing = i64(rows[MISSING])
         rows_total = rows_below[BLOCK - 1] + rows_missing
+    # The candidates of this thread, in the order that decides ties.
     last = 2 * min((t + 1) * OWN, n_used)
     for number in range(2 * t * OWN, last):  # one loop: one copy of the scores' code
         b = number >> 1
         side = number & 1
+        # The next bin, which both of its candidates have on the left.
         if side == 0:
             if alone:
                 left = i64(0)
@@ -136,32 +139,20 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
             value = bounded_score_of(candidate, total, limits)
         else:
             value = score_of(candidate, total, limits)
+        # Only a higher score replaces the best one: the first of equal ones stays.
         enough = min(on_left, rows_total - on_left) >= least_rows
         if value > best and (enough or not counted):
             best = value
             best_number = i32(number)
             best_left = candidate
+    # The best of the block; of equal scores the lowest number.
     scores[t] = best
     numbers[t] = best_number
     best_to_front(scores, numbers, t)
     # Where nothing has been found, all threads have the same number, and one of them stores 0.
     if numbers[0] == best_number and (best_number != NOWHERE or t == 0):
         lefts[0] = best_left
-    cuda.syncthreads()
-
-
-@device_function
-def best_feature(scores_of_features, first, n_features, scores, features, t):
-    """Bring the best of a node's features and its score to the front; NOWHERE: there is none."""
-    best = NO_SPLIT
-    best_number = NOWHERE
-    for f in range(t, n_features, BLOCK):
-        if scores_of_features[first + f] > best:
-            best = scores_of_features[first + f]
-            best_number = i32(f)
-    scores[t] = best
-    features[t] = best_number
-    best_to_front(scores, features, t)
+    cuda.syncthreads()  # the winner has written its sums
 
 
 NO_KEY = np.inf
@@ -189,6 +180,7 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
         (int32), with an entry a code.
     """
     keys, places, sums, counts = scratch
+    # Keys of the codes that get a place; the places are cleared.
     for b in range(t, N_SLOTS, BLOCK):
         h = bins[b] & LOW
         key = NO_KEY
@@ -199,8 +191,9 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
         keys[b] = key
         sums[b] = 0
         counts[b] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # all keys are there
     for b in range(t, N_SLOTS, BLOCK):
+        # Place of a code: how many come before it. Quadratic, but all threads compare at once.
         place = i32(NO_PLACE)
         if keys[b] < NO_KEY:
             place = i32(0)
@@ -211,12 +204,14 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
             if counted:
                 counts[place] = rows[b]
         places[b] = place
-    cuda.syncthreads()
+    cuda.syncthreads()  # all places are found
+    # All threads count the places, which spares a sum over the block.
     n_used = i32(0)
     for b in range(n_bins):
         if places[b] != NO_PLACE:
             n_used += i32(1)
     if t == 0:
+        # One thread adds up the codes without a place, which go with the missing values.
         rest = i64(0)
         rest_rows = i32(0)
         for b in range(N_SLOTS):
@@ -226,7 +221,7 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
                     rest_rows += rows[b]
         sums[MISSING] = rest
         counts[MISSING] = rest_rows
-    cuda.syncthreads()
+    cuda.syncthreads()  # the missing values are complete
     return n_used
 
 
@@ -238,6 +233,7 @@ def word_of_codes(places, n_bins, number, alone, w):
     word = u32(0)
     for bit in range(32):
         code = w * 32 + bit
+        # Codes without a place, beyond the bins too, go with the missing values.
         in_left = missing_left
         if code < n_bins and places[code] != NO_PLACE:
             in_left = places[code] == cut if alone else places[code] <= cut

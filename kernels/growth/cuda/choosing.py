@@ -51,6 +51,7 @@ def order_trees(frontier, x, sums, t):
     order = x.heap if x.counts[SIDE] == 0 else x.need
     target = x.need if x.counts[SIDE] == 0 else x.heap
     n_trees = i64(x.trees.shape[0])
+    # As many threads a tree as there are for all of them, at least one.
     power = width_for(n_trees, GROUPS)
     width = i64(1) << power
     for first in rolled(range(0, n_trees, BLOCK >> power)):
@@ -110,6 +111,7 @@ def plan_partition(x, settings, tally, sums, least, t):
         x.filled[2 * k + 1] = 0
         if settings.min_samples_leaf > 1 and rows_of(x.nodes, node) >= least:
             cuda.atomic.add(tally, COUNTED, i32(2))
+    # The next round takes these slots from the top of the stack: it clears them meanwhile.
     for k in rolled(range(t, tally[TAKEN], BLOCK)):
         x.cleared[k] = x.free_slots[free - 1 - k]
     cuda.syncthreads()  # ``looked`` is complete
@@ -156,10 +158,12 @@ def choosing_kernel(in_order: bool) -> Any:
             heap, need, rules, members, left_codes, state,
         )  # fmt: skip
         settings = params_of(params)
+        # Slots come back from several threads: their number is an entry of shared memory.
         if t == 0:
             tally[FREE] = i32(x.state[fr.N_FREE_SLOTS])
         found = narrow(score), narrow(number), narrow(left_sums), left_sets
         n_looked = x.counts[N_LOOKED]
+        # The splits of the nodes that were looked at, the order with these, and what comes next.
         take_best(frontier, settings, x, n_looked, n_features, found, scores, features, tally, t)
         if in_order:
             order_trees(frontier, x, sums, t)

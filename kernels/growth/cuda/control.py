@@ -64,6 +64,7 @@ allow_features = control(growth_limits.allow_features)
 def plant_roots(frontier, settings, x, totals, scales, sums, t):
     """Begin all trees. Those whose root may be split are the first pairs, in the first slots."""
     n_trees, n_slots = i64(x.trees.shape[0]), i64(x.free_slots.shape[0])
+    # The roots, and a stack of free slots whose top is slot 0.
     for tree in rolled(range(t, n_trees, BLOCK)):
         own = x.trees[tree]
         own.g = totals[2 * tree]
@@ -76,6 +77,8 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
     for i in rolled(range(t, n_slots, BLOCK)):
         x.free_slots[i] = n_slots - 1 - i
     cuda.syncthreads()  # the roots are there
+    # Pairs in the order of the trees: a thread has neighbouring trees, and learns from a sum
+    # over the block where its pairs begin. Pair p gets slot p, as a stack would give it.
     begin, end = share_of(n_trees, t)
     own = i64(0)
     for tree in rolled(range(begin, end)):
@@ -109,6 +112,7 @@ def tree_of(x, k, n):
 def part_expansions(frontier, settings, x, n, sums, t):
     """Give children to the partitioned nodes that have enough rows on both sides, and list the
     others in ``recheck``. Return how many have got children."""
+    # Neighbouring expansions for each thread, so that numbers follow their order as on the host.
     begin, end = share_of(n, t)
     own = i64(0)
     for k in rolled(range(begin, end)):
@@ -119,6 +123,7 @@ def part_expansions(frontier, settings, x, n, sums, t):
     for k in rolled(range(begin, end)):
         node = x.expand[k].node
         tree = x.nodes[node].tree
+        # Expansions of a tree are adjacent: who has the first or the last one notes where they are.
         plan = x.plans[tree]
         if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened
@@ -188,12 +193,14 @@ def commit(frontier, settings, x, sums, top, t):
     that gives, then the pairs are written, and last the slots of parents come back whose children
     are not looked at.
     """
+    # Both counts are read before any thread may change them, at the very end.
     n, free = x.state[fr.N_EXPAND], x.state[fr.N_FREE_SLOTS]
     for tree in rolled(range(t, x.trees.shape[0], BLOCK)):
         plan = x.plans[tree]
         plan.pairs_begin = plan.pairs_end = plan.recheck_begin = plan.recheck_end = 0
         plan.opened_begin = plan.opened_end = 0
     n_opened = part_expansions(frontier, settings, x, n, sums, t)
+    # Which children are looked at, and so how many pairs come before those of this thread.
     begin, end = share_of(n, t)
     own = i64(0)
     for k in rolled(range(begin, end)):
@@ -242,11 +249,13 @@ def plan_histograms(frontier, settings, x, sums, counted, least_rows, share, lea
         x.nodes, x.recheck, n_pairs, n_recheck, least, n_kept, x.looked, x.limits, counted, t
     )
     n_built = n_pairs + n_counted
+    # Tiles of their rows; each belongs to a histogram, by its slot.
     size = fair_size(x.nodes, x.looked, n_built, least_rows, share, sums, t)
     n_tiles = count_tiles(x.nodes, x.looked, n_built, size, x.first_tile, sums, t)
     write_tiles(x.nodes, x.looked, n_built, x.first_tile, n_tiles, size, x.tiles, t)
     address_tiles(x.nodes, x.looked, n_pairs, n_kept, x.tiles, n_tiles, t)
     for p in rolled(range(t, n_pairs, BLOCK)):
+        # For the search: both nodes of each pair, then those to recheck.
         x.looked[2 * p] = x.pairs[p].build
         x.looked[2 * p + 1] = x.pairs[p].sibling
     for k in rolled(range(t, n_recheck, BLOCK)):
@@ -267,10 +276,12 @@ def clear(x, n, of_slots, n_counts, histograms, t):
     size = i64(histograms.shape[1])
     pieces = max(u32((size + PIECE - 1) // PIECE), u32(1))
     n_items = (n + n_counts) * i64(pieces)
+    # Block 0 is opening nodes meanwhile: the others count from 1.
     for item in rolled(range(i64(cuda.blockIdx.x) - 1, n_items, i64(cuda.gridDim.x) - 1)):
         k = i64(u32(item) // u32(pieces))
         first = (item - k * i64(pieces)) * PIECE
         slot = k
+        # Histograms of nodes to recheck are behind all slots.
         if k >= n:
             slot = i64(x.free_slots.shape[0]) + k - n
         elif of_slots == 0:
@@ -421,6 +432,7 @@ def number_leaves(
     if x.state[fr.N_EXPAND] > 0:
         commit(frontier, settings, x, sums, top, t)
     cuda.syncthreads()  # ``state`` is that of the last round
+    # Nothing to search, and no node with a split that waits for a slot or for another round.
     is_done = x.state[fr.N_PAIRS] == 0 and x.state[fr.N_RECHECK] == 0 and x.counts[N_REST] == 0
     if t == 0:
         x.counts[IS_DONE] = i64(is_done)
@@ -428,16 +440,20 @@ def number_leaves(
         top[0] = 0
     if not is_done:
         return
+    # Number the leaves of the trees, without the nodes that were opened too early.
     for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
         forget_choice(frontier, settings, i64(node))
     cuda.syncthreads()  # nothing is chosen any more
     mark_splits(x, settings, t)
     number_trees(x, x.need if x.counts[SIDE] == 0 else x.heap, sums, t)
     for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
+        # A node that was opened too early has children, whose rows have the leaf that it is below.
+        # All closed nodes are listed, in any order.
         inherit_leaf(frontier, i64(node))
         if x.nodes[node].child < 0:
             x.recheck[cuda.atomic.add(top, 0, i32(1))] = node
     cuda.syncthreads()  # the closed nodes are listed
+    # Tiles of their rows, for ``scatter_closed``.
     n = i64(top[0])
     size = fair_size(x.nodes, x.recheck, n, least_rows, share, sums, t)
     n_tiles = count_tiles(x.nodes, x.recheck, n, size, x.first_tile, sums, t)

@@ -49,7 +49,7 @@ from .choosing import choosing_kernel
 from .control import draw_allowed, number_leaves, open_nodes, open_roots
 from .histogram import LEAST_TILE, add_histograms, fair_share, most_blocks
 from .partition import move_tiles, scatter_tiles
-from .split import search_kernel
+from .search import search_kernel
 from .tables import Arena, Tables
 
 LEAST_COUNTED = 64 if is_simulated() else 2**14
@@ -214,7 +214,7 @@ class Workspace:
         self.entries = self.histograms.reshape(n_histograms, -1).view(np.int64)
         self.least_counted = least_counted(n_records)
         self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
-        self.search = search_kernel(frontier.rules.size > 0)
+        self.search_kernel = search_kernel(frontier.rules.size > 0)
         n_looked = self.tables.looked.shape[0]
         n_items = n_looked * n_features
         self.found = (
@@ -255,7 +255,8 @@ class Workspace:
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
             self._round(codes, buffers, roots, choosing, k == 0)
-        self._leaves(buffers, leaf)
+        self.number()
+        self.scatter(buffers, leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
@@ -267,7 +268,8 @@ class Workspace:
                 enough = False
                 for _ in range(MORE_ROUNDS):
                     self._round(codes, buffers, roots, choosing, False)
-                self._leaves(buffers, leaf)
+                self.number()
+                self.scatter(buffers, leaf)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
             return enough
@@ -282,30 +284,64 @@ class Workspace:
         choosing: Any,
         is_first: bool,
     ) -> None:
-        """Launch one round: histograms and splits of new nodes, choice and partition of the next
-        ones. ``roots`` are the sums and scales of the trees."""
-        x = self.tables
-        opening, begin = (open_roots, roots) if is_first else (open_nodes, ())
-        args = (*x, *begin, self.entries, LEAST_TILE, fair_share(), self.least_counted)
-        launch(opening, blocks_for(1 + multiprocessors()), BLOCK, *args)
-        add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
-        if self.samples:
-            drawing = (x.looked, x.counts, *self.scratch, self.allowed)
-            blocks = blocks_for_rows(DRAWING_THREADS, BLOCK)
-            launch(draw_allowed, blocks, BLOCK, *x[:12], x.params, *drawing)
-        args = (codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules)
-        args += (x.state, x.looked, x.limits, self.allowed, self.min_samples_leaf)
-        blocks = blocks_for(self.found[0].shape[0], 32)
-        launch(self.search, blocks, candidates.BLOCK, *args, *self.found)
-        args = (*x, *self.found, self.n_bins.shape[0], self.least_counted)
-        launch(choosing, blocks_for(1), BLOCK, *args)
-        tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
-        move_tiles(codes, *buffers, *tables)
+        """Launch one round. ``roots`` are the sums and scales of the trees."""
+        self.open(roots if is_first else None)
+        self.add_histograms(codes, buffers)
+        self.search(codes, buffers)
+        self.choose(choosing)
+        self.partition(codes, buffers)
 
-    def _leaves(self, buffers: tuple[Array, Array], leaf: Array) -> None:
+    # The phases of a round, each of which the device orders behind the one before.
+
+    def open(self, roots: tuple[Array, Array] | None) -> None:
+        """Make children of the partitioned nodes, or the roots, and plan their histograms."""
+        plan = self.entries, LEAST_TILE, fair_share(), self.least_counted
+        # One block opens nodes, the others clear the histograms that are added up next.
+        blocks = blocks_for(1 + multiprocessors())
+        if roots is None:
+            launch(open_nodes, blocks, BLOCK, *self.tables, *plan)
+        else:
+            launch(open_roots, blocks, BLOCK, *self.tables, *roots, *plan)
+
+    def add_histograms(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
+        """Add up the histograms of the pairs' first nodes, and of large nodes to recheck."""
+        x = self.tables
+        add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
+
+    def search(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
+        """Find the best split of each new node, and of each to recheck, by each feature."""
+        x = self.tables
+        if self.samples:
+            launch(
+                draw_allowed, blocks_for_rows(DRAWING_THREADS, BLOCK), BLOCK, *x[:12], x.params,
+                x.looked, x.counts, *self.scratch, self.allowed,
+            )  # fmt: skip
+        launch(
+            self.search_kernel, blocks_for(self.found[0].shape[0], 32), candidates.BLOCK,
+            codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules,
+            x.state, x.looked, x.limits, self.allowed, self.min_samples_leaf, *self.found,
+        )  # fmt: skip
+
+    def choose(self, choosing: Any) -> None:
+        """Note the best split of each node, choose the nodes to open, and plan their partition."""
+        n_features = self.n_bins.shape[0]
+        args = (*self.tables, *self.found, n_features, self.least_counted)
+        launch(choosing, blocks_for(1), BLOCK, *args)
+
+    def partition(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
+        """Move the rows of the nodes to open to the sides of their splits."""
+        x = self.tables
+        move_tiles(
+            codes, *buffers, x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled
+        )  # fmt: skip
+
+    def number(self) -> None:
+        """Number the leaves and plan their tiles, if growth is done."""
+        launch(number_leaves, blocks_for(1), BLOCK, *self.tables, LEAST_TILE, fair_share())
+
+    def scatter(self, buffers: tuple[Array, Array], leaf: Array) -> None:
         """Write the leaf of every row, if growth is done."""
         x = self.tables
-        launch(number_leaves, blocks_for(1), BLOCK, *x, LEAST_TILE, fair_share())
         scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
 
 

@@ -1,4 +1,4 @@
-"""Histogram (contract: ``kernels.growth.histogram``).
+"""Histograms of nodes, added up from the tiles of their rows.
 
 A block sums ``LANES`` features in shared memory, laid out as ``[plane][bin][lane]``. A thread adds
 to the column of its lane in the warp only, and the lane decides the bank, so the additions of a
@@ -23,7 +23,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
     blocks_at_once,
@@ -33,7 +32,6 @@ from ...runtime.cuda.target import (
     is_simulated,
     kernel,
     launch,
-    zeros,
 )
 from ...runtime.dtypes import N_SLOTS, Codes
 
@@ -72,7 +70,7 @@ def clear(sums, t):
         for _ in range(HELD):
             sums[entry] = 0
             entry = u32(entry + n_threads)
-    cuda.syncthreads()
+    cuda.syncthreads()  # all sums are zero
 
 
 @device_function
@@ -90,22 +88,26 @@ def turn_bins(sums, t):
     first = t
     while first < u32(N_ENTRIES):
         entry = first
+        # A turn moves entries within their bin, and a pass takes whole bins: all of them are read
+        # before any is written.
         for k in range(HELD):
             held[k] = sums[entry]
             entry = u32(entry + n_threads)
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read
         entry = first
         for k in range(HELD):
             sums[turned(entry >> u32(5), entry)] = held[k]
             entry = u32(entry + n_threads)
         first = entry
-    cuda.syncthreads()
+    cuda.syncthreads()  # every bin is turned
 
 
 @device_function
 def empty_sums(sums, out, of, first, width, t):
     """Add what the lanes of each feature have summed to a histogram of ``out``."""
     turn_bins(sums, t)
+    # Neighbouring threads have neighbouring bins of a feature, so that what they add to global
+    # memory lies together.
     n_own = u32(width * u32(N_SLOTS))
     n_lanes = u32(u32(LANES) // width * width)
     k = t
@@ -115,13 +117,15 @@ def empty_sums(sums, out, of, first, width, t):
         feature = u32(u32(k >> u32(8)) - plane * width)
         total = i32(0)
         lane = feature
+        # A warp takes several rows where there are few features: their lanes are ``width`` apart.
         while lane < n_lanes:
             total += sums[u32(turned(bin_, lane) + plane * u32(PLANE))]
             lane = u32(lane + width)
+        # Tiles of one node meet in its histogram. Most bins of a small one are empty.
         if total != 0:
             cuda.atomic.add(out, (of, i64(plane), first + i64(feature), i64(bin_)), total)
         k = u32(k + u32(cuda.blockDim.x))
-    cuda.syncthreads()
+    cuda.syncthreads()  # all have read what the next tile clears
 
 
 @kernel
@@ -137,12 +141,15 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
     loaded = cuda.local.array(OWN, np.uint64)
     ahead = cuda.local.array(OWN, np.uint64)
     entries = cuda.local.array(OWN, np.uint32)
+    # Who adds what: a lane has a feature, of which a warp takes ``n_rows`` rows at a time, and
+    # a unit, the lanes with the same row, takes OWN neighbouring records.
     t = u32(cuda.threadIdx.x)
     lane = t & u32(LANES - 1)
     first = cuda.blockIdx.x * LANES
     width = u32(min(LANES, n_features - first))
     n_rows = u32(u32(LANES) // width)
     of_warp = u32(lane // width)
+    # The column of the lane begins at its first row: what is left of an address is one product.
     column = codes[first + i64(lane - of_warp * width) :]
     pitch = u64(u32(stride))
     unit = u32(u32(t >> u32(5)) * n_rows + of_warp)
@@ -150,22 +157,28 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
     step = u32(n_units * u32(OWN))
     tile = cuda.blockIdx.y
     while tile < n_tiles[0]:
+        # Clear the sums of the tile before.
         clear(sums, t)
         source = records if tiles[tile].buffer == 0 else spare
         counts = tiles[tile].counts != 0
         end = u32(tiles[tile].end)
         i = u32(tiles[tile].begin)
+        # Rows are added up in groups of OWN, those of the rest, or all that are counted, singly.
         whole = i if counts else u32(end - (end - i) % u32(OWN))
         rest = u32(whole + unit)
         i = u32(i + unit * u32(OWN))
+        # Lanes without a feature have no rows, but meet the others at the barriers.
         if of_warp >= n_rows:
             i, rest = end, end
+        # Load the first records, and their codes, which wait for the records.
         if i < whole:
             for k in range(OWN):
                 loaded[k] = source[u64(i) + u64(k)]
             for k in range(OWN):
                 entries[k] = column[u64(u32(loaded[k])) * pitch]
         while i < whole:
+            # Add up a group while the records of the next one, then their codes, are on their way.
+            # At the end the same records are loaded again, which spares a branch around the loads.
             j = u32(i + step) if u32(i + step) < whole else i
             for k in range(OWN):
                 ahead[k] = source[u64(j) + u64(k)]
@@ -175,27 +188,17 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
                 entries[k] = column[u64(u32(ahead[k])) * pitch]
                 loaded[k] = ahead[k]
             i = u32(i + step)
+        # The rest of the tile, a row at a time.
         while rest < end:
             record = source[rest]
             code = column[u64(u32(record)) * pitch]
             of_row = COUNTED if counts else u32(record >> u64(32))
             add_row(sums, u32(u32(code) << u32(5)) | lane, of_row)
             rest = u32(rest + n_units)
-        cuda.syncthreads()
+        cuda.syncthreads()  # all rows are added
+        # Empty the sums into the histogram of the node.
         empty_sums(sums, out, tiles[tile].of, first, width, t)
         tile += cuda.gridDim.y
-
-
-def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
-    n_features = codes.columns.shape[0]
-    out = zeros((len(begin), 2, n_features, N_SLOTS), np.int32)
-    work = int((end - begin).sum())
-    if work == 0:
-        return out
-    tiles = cut(begin, end, max(LEAST_TILE, -(-work // most_blocks())))
-    tables = upload_tiles(tiles, np.array([tiles.size]))
-    add_histograms(codes, records, records, *tables, out)
-    return out
 
 
 def most_blocks() -> int:

@@ -35,6 +35,7 @@ def number_level(x, queue, first, end, sums, t):
     begin, stop = share_of(end - first, t)
     begin += first
     stop += first
+    # Where the children of this thread's nodes come in the next level.
     own = i64(0)
     for at in rolled(range(begin, stop)):
         own += x.nodes[queue[at]].chosen
@@ -43,6 +44,8 @@ def number_level(x, queue, first, end, sums, t):
         if begins_tree(x, queue, first, at):
             x.plans[x.nodes[queue[at]].tree].offset = at - x.plans[x.nodes[queue[at]].tree].numbered
     cuda.syncthreads()  # the offsets are those of this level
+    # List the children of chosen nodes; the others are leaves, whose place in their tree is
+    # its nodes on the levels above and those before it on this one.
     to = end + 2 * to
     for at in rolled(range(begin, stop)):
         node = x.nodes[queue[at]]

@@ -73,6 +73,7 @@ def leave(x, order, tree, lane, width):
         at = x.place[x.recheck[r]]
         order[at] = -1
         x.recheck[r] = at
+    # An arrival without anything that it comes before is last.
     gaps = narrow(x.gaps)
     for j in rolled(range(lane, n_arrivals(plan), width)):
         k = arrival(x, plan, j)
@@ -86,6 +87,7 @@ def find_gaps(frontier, x, order, tree, lane, width):
     first = x.trees[tree].first
     end = first + plan.length
     n = n_arrivals(plan)
+    # Threads that are left over look at every second, fourth … place of the same arrival.
     power = i64(0)  # of two threads an arrival
     while 0 < (n << (power + 1)) <= width:
         power += 1
@@ -94,12 +96,14 @@ def find_gaps(frontier, x, order, tree, lane, width):
         k = arrival(x, plan, j)
         if arrives(x, k):
             node = x.looked[k]
+            # Best-first growth opens it after its parent, however large its gain is.
             parent = x.nodes[node].parent
             at = first if parent < 0 else x.place[parent] + 1
             at += lane & (shared - 1)
             while at < end:
                 other = order[at]
                 if other >= 0 and comes_before(frontier.nodes, node, other):
+                    # Threads that share the arrival may find later places: the first one counts.
                     cuda.atomic.min(x.gaps, k, at)
                     break
                 at += shared
@@ -143,10 +147,12 @@ def merge(frontier, x, order, target, tree, lane, width):
         if i >= plan.length:
             k = arrival(x, plan, i - plan.length)
             gap = narrow(x.gaps)[k]
+        # A place whose node was rechecked is a hole, an arrival without a split never arrives.
         node = i64(-1)
         if gap != NEVER:
             node = order[gap] if k < 0 else x.looked[k]
         if node >= 0:
+            # Found without the other threads: places before this one, less holes, plus arrivals.
             to = gap - n_left_before(x, plan, gap) + n_ahead(frontier, x, plan, gap, node, k)
             target[to] = node
             x.place[node] = to
@@ -226,6 +232,7 @@ def open_in_order(x, settings, order, tree, lane, power, others, tally, sums, t)
     if tree < x.trees.shape[0]:
         first = x.trees[tree].first
         n_splits = min(x.plans[tree].length, most_splits)
+    # How many needed nodes there are before those of this thread.
     width = i64(1) << power
     share = (n_splits + width - 1) >> power
     begin = first + min(lane * share, n_splits)
@@ -243,6 +250,7 @@ def open_in_order(x, settings, order, tree, lane, power, others, tally, sums, t)
         needs_last = x.nodes[order[first + n_splits - 1]].child < 0
         closes = i64(n_need == 1 and needs_last and n_splits == most_splits)
     own = i64(0)
+    # How many slots they take, of this tree and those before: the sum decides who gets any.
     number = rank
     for at in rolled(range(begin, end)):
         if x.nodes[order[at]].child < 0:

@@ -1,4 +1,4 @@
-"""Partition (contract: ``kernels.growth.partition``).
+"""Partition of the rows of nodes, and the leaves of rows.
 
 Records move to a second buffer, so nothing is counted beforehand: the rows of a tile that go left
 are written behind those of other tiles from the front of the segment, the others from its back.
@@ -12,24 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
-from ...runtime.cuda.target import (
-    block_size,
-    blocks_for,
-    blocks_for_rows,
-    cuda,
-    download,
-    empty,
-    kernel,
-    launch,
-    on_device,
-    upload,
-    upload_records,
-    zeros,
-)
-from ...runtime.dtypes import NO_SETS, Codes
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import block_size, blocks_for, blocks_for_rows, cuda, kernel, launch
+from ...runtime.dtypes import Codes
 from ...scalars.routing import code_goes_left, is_left_category
-from ..frontier import EXPANSION, NODE
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -66,6 +52,8 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
         target = spare if tiles[tile].buffer == 0 else records
         first = tiles[tile].begin
         n = i32(tiles[tile].end - first)
+        # Find the side of each row: a bit of ``goes_left``, and a count in one half of ``own``. The
+        # rows of a thread are BLOCK apart, so that a warp reads neighbouring records.
         goes_left = 0
         own = 0
         for j in range(OWN):
@@ -82,12 +70,15 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                     own += 1
                 else:
                     own += 1 << 16
+        # Scan both counts at once: neither exceeds TILE, which fits in 16 bits.
         counts[t] = own
         inclusive_scan(counts, t)
         n_left = counts[BLOCK - 1] & HALF
+        # Reserve room on either side of the segment; tiles of a node arrive in any order.
         if t < 2:
             room = i64((counts[BLOCK - 1] >> 16 * t) & HALF)
             reserved[t] = cuda.atomic.add(filled, 2 * k + t, room)
+        # Gather the tile with its left side first.
         to_left = (counts[t] - own) & HALF
         to_right = n_left + ((counts[t] - own) >> 16)
         for j in range(OWN):
@@ -99,7 +90,8 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                 else:
                     gathered[to_right] = source[first + i]
                     to_right += 1
-        cuda.syncthreads()
+        cuda.syncthreads()  # the tile is gathered, and its room reserved
+        # Write both sides as runs, neighbouring threads to neighbouring places.
         front = node.begin + reserved[0]
         back = node.end - reserved[1] - (n - n_left)
         for i in range(t, n, BLOCK):
@@ -107,38 +99,8 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
                 target[front + i] = gathered[i]
             else:
                 target[back + i - n_left] = gathered[i]
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read what the next tile overwrites
         tile += cuda.gridDim.x
-
-
-def partition(
-    codes: Codes,
-    records: Array,
-    begin: Array,
-    end: Array,
-    feature: Array,
-    bin_: Array,
-    missing_left: Array,
-    left_codes: Array = NO_SETS,
-) -> Array:
-    tiles = cut(begin, end, TILE)
-    if tiles.size == 0:
-        return np.zeros(len(begin), np.int64)
-    nodes = np.zeros(len(begin), NODE)
-    columns = (begin, end, feature, bin_, missing_left)
-    for name, column in zip(
-        ("begin", "end", "feature", "bin", "missing_left"), columns, strict=True
-    ):
-        nodes[name] = column
-    expand = np.zeros(nodes.size, EXPANSION)
-    expand["node"] = np.arange(nodes.size)
-    filled = zeros(2 * nodes.size, np.int64)
-    spare = on_device(records).copy()
-    tables = (upload_records(nodes), *upload(left_codes), upload_records(expand))
-    work = upload_tiles(tiles, np.array([tiles.size]))
-    move_tiles(codes, records, spare, *tables, *work, filled)
-    records[...] = spare
-    return download(filled)[::2].copy()
 
 
 def move_tiles(
@@ -158,23 +120,6 @@ def move_tiles(
 
 
 @kernel
-def scatter(records, begin, tree, leaf, out):
-    """One record a thread; its segment is found by bisection among the segments' begins."""
-    n = u32(records.shape[0])
-    i = u32(cuda.grid(1))
-    while i < n:
-        low, high = 0, begin.shape[0] - 1
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if begin[middle] <= i:
-                low = middle
-            else:
-                high = middle - 1
-        out[tree[low], u32(records[i])] = leaf[low]
-        i = u32(i + cuda.gridsize(1))
-
-
-@kernel
 def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
     """One tile a block at a time; its rows belong to a node ``of[tile.of]`` that was not opened."""
     tile = cuda.blockIdx.x
@@ -183,6 +128,7 @@ def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
         source = records if tiles[tile].buffer == 0 else spare
         tree = node.tree
         leaf = node.leaf
+        # Rows of a node are anywhere in ``out``: only the records are read in order.
         i = tiles[tile].begin + cuda.threadIdx.x
         end = tiles[tile].end
         while i < end:
@@ -191,27 +137,10 @@ def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
         tile += cuda.gridDim.x
 
 
-def scatter_leaves(
-    records: Array,
-    begin: np.ndarray,
-    end: np.ndarray,
-    tree: np.ndarray,
-    leaf: np.ndarray,
-    shape: tuple[int, int],
-) -> Array:
-    out = empty(shape, np.int32)
-    out[...] = -1
-    n = records.shape[0]
-    filled = end > begin
-    segments = upload(begin[filled], tree[filled], leaf[filled])
-    launch(scatter, blocks_for_rows(n, BLOCK), BLOCK, records, *segments, out)
-    return out
-
-
 def scatter_tiles(
     records: Array, spare: Array, nodes: Array, of: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:
-    """Do the same from the tiles of grown trees, tables on the device; the leaves of other rows
-    stay as they are."""
+    """Write the leaves of the rows in the tiles of grown trees; those of other rows stay as they
+    are."""
     blocks = blocks_for_rows(records.shape[0], BLOCK)
     launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)

@@ -70,7 +70,8 @@ def route_rows(
         to_left[k] = 0
     for line in range(t, n_rows.shape[0], BLOCK):
         to_lines[line] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # all counts are zero
+    # Route the rows; counts are added up in shared memory, once for each block in global.
     i = begin + i64(cuda.grid(1))
     while i < end:
         row = u32(records[i])
@@ -97,7 +98,7 @@ def route_rows(
         if line >= 0:
             cuda.atomic.add(to_lines, line, i32(1))
         i += i64(cuda.gridsize(1))
-    cuda.syncthreads()
+    cuda.syncthreads()  # all rows of the block are counted
     for k in range(t, n_left.shape[0], BLOCK):
         if to_left[k] > 0:
             cuda.atomic.add(n_left, k, i64(to_left[k]))
@@ -147,17 +148,18 @@ def plan_lines(n_rows, segments, of, counts, filled, first_tile, tiles, n_tiles,
     at, _ = before(sums, own, t)
     for line in rolled(range(begin, end)):
         segments[line].begin = at
+        # The buffer that rows are gathered in is the first one.
         segments[line].depth = 0
         filled[line] = at
         at += i64(n_rows[line])
         segments[line].end = at
         n_rows[line] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # the segments are complete
     n = i64(of.shape[0])
     size = fair_size(segments, of, n, least, share, sums, t)
     total = count_tiles(segments, of, n, size, first_tile, sums, t)
     write_tiles(segments, of, n, first_tile, total, size, tiles, t)
-    cuda.syncthreads()
+    cuda.syncthreads()  # other threads have written the tiles
     for tile in rolled(range(t, total, ONE_BLOCK)):
         tiles[tile].counts = tiles[tile].of & counts
     if t == 0:
@@ -186,7 +188,8 @@ def gather_rows(records, begin, end, first_row, line_of, leaf, filled, out):
     while first < end:
         for line in range(t, n_lines, BLOCK):
             counts[line] = 0
-        cuda.syncthreads()
+        cuda.syncthreads()  # all counts are zero
+        # Count the rows of each line; what the counter was before is the place of the row.
         for j in range(OWN):
             i = first + j * BLOCK + t
             line = i32(-1)
@@ -196,18 +199,19 @@ def gather_rows(records, begin, end, first_row, line_of, leaf, filled, out):
             places[j] = 0
             if line >= 0:
                 places[j] = cuda.atomic.add(counts, line, i32(1))
-        cuda.syncthreads()
+        cuda.syncthreads()  # the rows of each line are counted
         for line in range(t, n_lines, BLOCK):
+            # Reserve the room of the block, of each line at once.
             if counts[line] > 0:
                 reserved[line] = cuda.atomic.add(filled, line, i64(counts[line]))
-        cuda.syncthreads()
+        cuda.syncthreads()  # their room is reserved
         for j in range(OWN):
             i = first + j * BLOCK + t
             if lines[j] >= 0:
                 record = records[i]
                 row = u64(i64(record & ROW) - first_row)
                 out[reserved[lines[j]] + places[j]] = (record & STATISTICS) | row
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read what the next turn clears
         first += i64(cuda.gridDim.x) * (BLOCK * OWN)
 
 

@@ -36,6 +36,7 @@ def write_tiles(nodes, of, n, first_tile, n_tiles, size, tiles, t):
     bisection.
     """
     begin, end = share_of(n_tiles, t)
+    # The node of the first tile of this thread; the others follow from node to node.
     low, high = i64(0), i64(n - 1)
     while low < high:
         middle = (low + high + 1) >> 1
@@ -50,6 +51,7 @@ def write_tiles(nodes, of, n, first_tile, n_tiles, size, tiles, t):
         at = node.begin + (i - first_tile[low]) * size
         tile = tiles[i]
         tile.of = low
+        # The records of a level are in the same buffer.
         tile.buffer = node.depth & 1
         tile.begin = at
         tile.end = min(at + size, node.end)
@@ -139,6 +141,7 @@ def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
         limit = limits[k]
         wanted = i64(0)
         if x >= 0:
+            # One node of a pair may be too small for a split: the other one needs its histogram.
             if k >= 2 * n_pairs or can_split(frontier, settings, x):
                 wanted = i64(1)
             limit.least_h = least_h(frontier, settings, x)

@@ -1,7 +1,6 @@
-"""Growth driven from the host, one operation after the other.
+"""Growth driven from the host, one operation after the other: the oracle of all loops of growth.
 
-The operations dispatch on the arrays, and the control, shared with the CPU's compiled loop and the
-device's, is in ``kernels.growth.control``.
+The control, shared with the CPU's compiled loop and the device's, is in ``kernels.growth.control``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import callable_from_python
-from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
+from ...runtime.dtypes import NUMERIC, Codes, TreeRecords
 from ...runtime.reference.arrays import to_host
 from ...scalars import gain as formulas
 from ...scalars.primitives import mul, vectorise
@@ -22,11 +21,11 @@ from .. import frontier as fr
 from .. import limits as growth_limits
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
-from ..histogram import histogram
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..partition import partition, scatter_leaves
 from ..sparse_codes import SparseCodes
-from ..split import split
+from .histogram import histogram
+from .partition import partition, scatter_leaves
+from .split import CategorySplits, NodeBounds, Splits, split
 
 (
     start,

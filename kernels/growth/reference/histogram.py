@@ -1,4 +1,4 @@
-"""Reference implementation of ``kernels.growth.histogram``."""
+"""The histograms of nodes: the oracle of those that growth adds up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,21 @@ from ...runtime.reference.arrays import unpack
 
 
 def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
-    """Sort each column of a node by code; a bin is then a difference of two running sums."""
+    """Add up g and h of the rows of every node by feature and code.
+
+    Parameters
+    ----------
+    codes : Codes
+    records : uint64, shape (m,)
+    begin, end : int64, shape (n_nodes,)
+        Node k owns ``records[begin[k]:end[k]]``; the segments may overlap.
+
+    Returns
+    -------
+    int32, shape (n_nodes, 2, n_features, 256)
+        Plane 0 is g, plane 1 is h; entry ``MISSING`` holds the missing values. Exact integer
+        sums, so the order of addition does not matter.
+    """
     xp = array_namespace(records)
     shape = (len(begin), 2, codes.columns.shape[0], N_SLOTS)
     sums = xp.zeros(shape, dtype=xp.int32, device=device(records))
@@ -24,6 +38,7 @@ def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
 
 
 def _sum_by_code(code: Array, values: Array) -> Array:
+    """Sort by code; the sum of a bin is then a difference of two running sums."""
     xp = array_namespace(code)
     order = xp.argsort(code)
     running = xp.cumulative_sum(xp.take(values, order), include_initial=True)

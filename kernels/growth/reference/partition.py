@@ -1,4 +1,4 @@
-"""Reference implementation of ``kernels.growth.partition``."""
+"""The partition of records and the leaves of their rows: the oracle of those of growth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,27 @@ def partition(
     missing_left: Array,
     left_codes: Array = NO_SETS,
 ) -> Array:
-    """Sort each segment by side, with a stable sort."""
+    """Reorder each segment in place so that the rows that go left come first.
+
+    Parameters
+    ----------
+    codes : Codes
+    records : uint64, shape (m,)
+        Changed in place. The order within the two sides is not specified.
+    begin, end : int64, shape (n_nodes,)
+        Disjoint segments.
+    feature, bin_ : int32, shape (n_nodes,)
+        ``code <= bin_`` goes left. Where the bin is -1, ``left_codes`` decides.
+    missing_left : uint8, shape (n_nodes,)
+        Whether ``code == MISSING`` goes left.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at splits by categories, with ``MISSING``.
+
+    Returns
+    -------
+    int64, shape (n_nodes,), NumPy
+        The number of rows that went left.
+    """
     xp = array_namespace(records)
     n_left = np.zeros(len(begin), np.int64)
     for node in range(len(begin)):
@@ -32,6 +52,7 @@ def partition(
         else:
             in_left = beside(members_of(left_codes[node]), records)
             right = xp.take(in_left, xp.astype(code, xp.int64)) == 0
+        # A stable sort by side keeps the order of the rows, which no result depends on.
         right = xp.astype(right, xp.uint8)
         records[segment] = xp.take(records[segment], xp.argsort(right, stable=True))
         n_left[node] = row.shape[0] - int(xp.sum(right, dtype=xp.int64))
@@ -52,6 +73,22 @@ def scatter_leaves(
     leaf: np.ndarray,
     shape: tuple[int, int],
 ) -> Array:
+    """Give the rows of each segment its leaf.
+
+    Parameters
+    ----------
+    records : uint64, shape (m,)
+    begin, end : int64, shape (n_segments,), NumPy
+        Disjoint segments of ``records``, ascending, which together cover it.
+    tree, leaf : int32, shape (n_segments,), NumPy
+        The tree that a segment belongs to, and the leaf its rows are in.
+    shape : (n_trees, n_rows)
+
+    Returns
+    -------
+    int32, shape (n_trees, n_rows)
+        -1 for the rows that are in no segment of the tree.
+    """
     xp = array_namespace(records)
     where = device(records)
     n_trees, n_rows = shape

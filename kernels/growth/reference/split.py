@@ -1,4 +1,4 @@
-"""Reference implementation of ``kernels.growth.split``."""
+"""The best split of every node from its histogram: the oracle of the searches of growth."""
 
 from __future__ import annotations
 
@@ -17,15 +17,71 @@ from ...runtime.dtypes import (
     NO_SETS,
     NUMERIC,
     ORDERED,
-    CategorySplits,
-    NodeBounds,
-    Splits,
 )
 from ...runtime.reference.arrays import beside, to_host
 from ...scalars import gain as formulas
 from ...scalars.primitives import vectorise
 
 category_key = vectorise(formulas.category_key)
+
+
+class NodeBounds(NamedTuple):
+    """Monotone constraints on the splits of some nodes (NumPy).
+
+    monotone : int8, shape (n_features,)
+        1: the value of the left child must not be above that of the right one, -1: not below.
+    low, high : float64, shape (n_nodes,)
+        Bounds of the children's values, in quantised units; ±inf where there is none.
+    """
+
+    monotone: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class CategorySplits(NamedTuple):
+    """Splits of some nodes by categories (NumPy).
+
+    kind : int32, shape (n_features,)
+        ``NUMERIC``, ``ORDERED`` or ``ALONE``.
+    least_h : float64, shape (n_nodes, n_features)
+        A category with less, at least 1, goes with the missing values.
+    smoothing : float64, shape (n_nodes, n_features)
+        Of ``category_key``, in quantised units.
+    l2 : float64, shape (n_nodes,)
+        Takes the place of the regularisation where ordered categories are cut.
+    """
+
+    kind: np.ndarray
+    least_h: np.ndarray
+    smoothing: np.ndarray
+    l2: np.ndarray
+
+
+class Splits(NamedTuple):
+    """The best split of each node; arrays of shape (n_nodes,).
+
+    score : float64
+        ``g²/(h + l2)`` of the left child plus that of the right child, in quantised units;
+        -inf where no split is allowed.
+    feature : int32, bin : int32
+        Rows with ``code <= bin`` go left. -1 where there is no split; ``bin`` also of a split by
+        categories.
+    missing_left : uint8
+        Where rows with ``code == MISSING`` go.
+    left_g, left_h : int64
+        Quantised sums of the left child.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left, of a split by categories; empty without such features.
+    """
+
+    score: np.ndarray
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left_g: np.ndarray
+    left_h: np.ndarray
+    left_codes: np.ndarray = NO_SETS
 
 
 class Arrangement(NamedTuple):
@@ -109,8 +165,51 @@ def split(
     bounds: NodeBounds | None = None,
     categories: CategorySplits | None = None,
 ) -> Splits:
-    """Search node by node. A node's candidates have the shape (features, bins, 2), the last axis
-    for missing values on the right and on the left: the order in which ties are decided."""
+    """Compare all splits ``code <= bin`` of each node and return the best.
+
+    The score of a split is ``newton_score(left) + newton_score(right)`` in float64 on the
+    integer sums. The rows with missing values are tried on the right, then, if their g or h
+    is not zero, on the left; if both are zero there is nothing to learn, and missing values
+    are sent to the child with the larger h (to the right when they tie).
+    Ties go to the lowest feature, then the lowest bin, then missing right.
+
+    With ``bounds`` the children take the best values between the bounds of their node, the
+    score is ``bounded_score`` of these, and splits whose values break the order that their
+    feature demands are excluded.
+
+    With ``categories`` the codes of a feature that is not numeric are arranged for each node:
+    those with enough h in ascending order of ``category_key``, ties by code, and the others with
+    the missing values. Then they are split as if they were bins in that order. Where the kind is
+    ``ALONE``, each code is the whole left side of a candidate instead, in the order of the codes.
+
+    Parameters
+    ----------
+    histograms : int32, shape (n_nodes, 2, n_features, 256)
+    n_bins : int32, shape (n_features,)
+        Bins that hold values; candidates are bins 0 … n_bins - 1 (the last one separates the
+        values from the missing ones).
+    totals : int64, shape (n_nodes, 2)
+        g and h of the node.
+    least_h : int64, shape (n_nodes,)
+        A child needs ``h >= least_h`` (at least 1).
+    l2 : float64, shape (n_nodes,)
+        Regularisation in quantised units.
+    allowed : uint8, shape (n_nodes, n_features)
+        Features that the node may use.
+    counts : int32, shape (n_nodes, n_features, 256) or (0, 0, 0)
+        Exact row counts; where given, a child also needs ``min_samples_leaf`` rows.
+    min_samples_leaf : int
+    bounds : NodeBounds, optional
+    categories : CategorySplits, optional
+
+    Returns
+    -------
+    Splits
+        NumPy arrays on the host.
+    """
+    # A node's candidates have the shape (features, bins, 2), the last axis for missing values on
+    # the right and on the left. ``argmax`` takes the first of equal ones, so this order of the
+    # axes decides ties as the contract says.
     xp = array_namespace(histograms)
     allowed = beside(allowed, histograms)
     n_nodes, n_features = histograms.shape[0], histograms.shape[2]

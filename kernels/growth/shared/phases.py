@@ -84,6 +84,7 @@ def _place_children(frontier, own):
         if left < 0:  # it is rechecked
             continue
         parent = own.nodes[x]
+        # Rows of this worker alone: either child may have none here.
         middle = parent.begin + expansion.n_left
         for child in range(left, left + 2):
             node = own.nodes[child]
@@ -122,6 +123,7 @@ def begin_round(frontier, own, params, n_left, own_begin, is_first):
 @inner
 def _copy_used(slots, begin, first, last, histogram, line, is_back):
     """Copy the used entries of some bytes to a line of a message, or back."""
+    # Messages leave out the entries that no row can have.
     for column in range(first, last):
         o, at = column * STRIDE, begin[column]
         n = slots[column]
@@ -142,9 +144,9 @@ def _build(thread, n_threads, barrier, table, children, params, work, sums):
     """Add up the rows of the children that have lines, and write the lines."""
     if thread == 0:
         plan_histograms(table, children, params, work, n_threads)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the pieces are cut
     histograms(table, children, work)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # all are added up
     _collect(table, children, work, sums)
 
 
@@ -226,6 +228,7 @@ def _has_line(frontier, params, k, side):
     node = frontier.nodes[x]
     right_h = node.h - node.left_h
     least = 2 * smallest_h(frontier, params, node.tree)
+    # As ``control.commit`` decides, but by hessians: the numbers of rows are on their way.
     if frontier.expand[k].closes == 1 or node.depth + 1 >= params.max_depth:
         return False
     if node.slot >= 0:
@@ -240,6 +243,7 @@ def commit(thread, n_threads, barrier, frontier, own, children, params, sums):
     does this."""
     n_left = sums.message[_begin_of_counts(sums, children) :]
     _turn_into_parents(frontier, own, params, n_left)
+    # The children have numbers now, by which the search asks for lines.
     for x in range(frontier.state[fr.N_NODES]):
         sums.line_of[x] = -1
     for p in range(children.state[fr.N_PAIRS]):
@@ -285,7 +289,7 @@ def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, 
     expand. ``known`` are the histograms and counts of rows of ``count_rechecked``."""
     evaluate(thread, n_threads, table, frontier, params, work)
     recheck_known(thread, table, frontier, params, work, known)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # all splits are known
     if thread == 0:
         settle_nodes(frontier, params, work)
         control.choose(frontier, params, i64(control.HALF))
@@ -301,21 +305,22 @@ def open_nodes(
     slots = table.layout.column_slots
     for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
         x = frontier.pairs[p].build
+        # The sums of all workers take the place of this worker's own.
         built = work.histograms[frontier.nodes[x].slot]
         line = sums.lines[sums.line_of[x]]
         _copy_used(slots, sums.begin, 0, slots.size, built, line, True)
         work.partial_range[p, 0] = work.partial_range[p, 1] = 0
     if thread == 0:
         work.counts[EVALUATE] = 0
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the histograms are those of all workers
     find_splits(
         thread, n_threads, barrier, table, frontier, own, params, work, (packed, counts)
     )  # fmt: skip
     if thread == 0:
         plan_partition(own, work, n_threads)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the tasks of the partition are there
     partition(thread, n_threads, barrier, table, own, work)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the rows have moved
     if thread == 0:
         for k in range(frontier.state[fr.N_EXPAND]):
             own.expand[k].n_left = work.n_left[k]
@@ -344,5 +349,5 @@ def finish(
     if thread == 0:
         number_leaves(frontier, own, params, order, tree_offset)
         work.counts[LEAVES] = 0
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the leaves have their numbers
     scatter_leaves(table, own, work, leaf)

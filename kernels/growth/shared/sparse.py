@@ -87,11 +87,12 @@ def _build(
         begin_round(frontier, own, params, sums.n_left, own_begin, is_first)
         for p in range(frontier.state[fr.N_PAIRS]):
             x = frontier.pairs[p].build
+            # The rows are this worker's, the set of histograms is common.
             own.nodes[x].slot = frontier.nodes[x].slot
         work.queues[:] = 0
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the pairs are those of this round
     add_pairs(table, own, work)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # this worker's histograms are complete
     _copy_pairs(thread, n_threads, frontier, work, sums, False)
 
 
@@ -100,16 +101,16 @@ def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, 
     """Find the splits of the new nodes in the sums of all workers, choose the nodes to expand, and
     partition this worker's rows of them."""
     _copy_pairs(thread, n_threads, frontier, work, sums, True)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # those of all workers have taken their place
     search(thread, n_threads, table, frontier, params, work)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # each share of the features has its best split
     if thread == 0:
         settle_nodes(frontier, params, work)
         control.choose(frontier, params, np.int64(control.HALF))
         route(frontier, own)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the nodes to open are chosen
     partition(thread, table, own, work)
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the rows have moved
     if thread == 0:
         for k in range(frontier.state[fr.N_EXPAND]):
             sums.n_left[k] = own.expand[k].n_left
@@ -123,7 +124,7 @@ def _finish(
     if thread == 0:
         number_leaves(frontier, own, params, order, tree_offset)
         work.queues[:] = 0
-    wait(barrier, n_threads)
+    wait(barrier, n_threads)  # the leaves have their numbers
     scatter_leaves(table, own, work, leaf)
 
 

@@ -15,7 +15,7 @@ from ...scalars.primitives import mul
 from ...scalars.whole import to_integer
 from ..linear_sums import PathFeatures
 
-i64, f64 = np.int64, np.float64
+f64 = np.float64
 WORK_OF_A_ROW = 32
 MOST_ENTRIES = 2**23
 """Entries of the sums of all threads."""

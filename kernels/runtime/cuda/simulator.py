@@ -84,12 +84,6 @@ class SimulatedThread(threading.Thread):
         # Behind this one all have counted, and votes may change.
         return count
 
-    def syncthreads_and(self, value: Any) -> int:
-        return int(self.syncthreads_count(value) == self.block.votes.size)
-
-    def syncthreads_or(self, value: Any) -> int:
-        return int(self.syncthreads_count(value) > 0)
-
 
 class _AbandonedError(Exception):
     """Another thread of the block has failed."""

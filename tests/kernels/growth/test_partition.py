@@ -1,4 +1,5 @@
-"""Partition of records, and the leaves of their rows."""
+"""The reference of the partition of records, and of the leaves of their rows. Those of training are
+compared with it in ``test_phases.py``."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuens.kernels.growth.partition import partition, scatter_leaves
+from gpuens.kernels.growth.reference.partition import partition, scatter_leaves
 from gpuens.kernels.runtime.dtypes import MISSING
 
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -44,27 +45,10 @@ def table(rng, n_features, n):
     return columns
 
 
-@pytest.mark.parametrize("n", [1, 2, 127, 3001, 40_000])
-@pytest.mark.parametrize("missing_left", [0, 1])
-@pytest.mark.parametrize("bin_", [0, 100, 254])
-def test_parity_on_one_segment(target, oracle, same, pack, bin_, missing_left, n):
-    rng = np.random.default_rng(n)
-    n = target.rows(n)
-    columns = table(rng, 2, n)
-    records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
-    args = columns, records, [0], [n], [1], [bin_], [missing_left]
-    (actual, actual_left), (expected, expected_left) = run(target, *args), run(oracle, *args)
-    same(actual_left, expected_left)
-    same(
-        sorted_within(actual, [0], [n], actual_left),
-        sorted_within(expected, [0], [n], expected_left),
-    )
-
-
-def test_parity_on_many_segments(target, oracle, same, pack):
+def test_standard_arrays(strict, oracle, same, pack):
     """Some are empty, some go to one side only; rows between them stay where they are."""
     rng = np.random.default_rng(3)
-    n = target.rows(6000)
+    n = 6000
     columns = table(rng, 5, n)
     columns[4] = MISSING
     records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
@@ -76,7 +60,7 @@ def test_parity_on_many_segments(target, oracle, same, pack):
     feature[:2] = 4
     bin_ = rng.choice([0, 20, 130, 253, 254], 12)
     args = columns, records, begin, end, feature, bin_, np.arange(12) % 2
-    (actual, actual_left), (expected, expected_left) = run(target, *args), run(oracle, *args)
+    (actual, actual_left), (expected, expected_left) = run(strict, *args), run(oracle, *args)
     same(actual_left, expected_left)
     same(
         sorted_within(actual, begin, end, actual_left),
@@ -101,9 +85,9 @@ def test_is_a_permutation_with_the_right_sides(oracle, pack, n, bin_, missing_le
 
 
 @pytest.mark.parametrize("n_trees", [1, 3])
-def test_scatter_leaves(target, oracle, same, pack, n_trees):
+def test_scatter_leaves(strict, oracle, same, pack, n_trees):
     rng = np.random.default_rng(n_trees)
-    n_rows, n = target.rows(400), target.rows(400) // 2
+    n_rows, n = 400, 200
     rows = np.concatenate([rng.permutation(n_rows)[:n] for _ in range(n_trees)])
     records = pack(rng.integers(-9, 9, rows.size), rng.integers(0, 9, rows.size), rows)
     cuts = np.sort(np.concatenate([np.arange(n_trees + 1) * n, [3, 3, n_trees * n - 1]]))
@@ -111,7 +95,7 @@ def test_scatter_leaves(target, oracle, same, pack, n_trees):
     tree = np.minimum(begin // n, n_trees - 1).astype(np.int32)
     leaf = np.arange(begin.size, dtype=np.int32) + 10
     segments = (begin, end, tree, leaf, (n_trees, n_rows))
-    actual = target.host(target.run(scatter_leaves, target.array(records), *segments))
+    actual = strict.host(strict.run(scatter_leaves, strict.array(records), *segments))
     same(actual, oracle.run(scatter_leaves, records, *segments))
     expected = np.full((n_trees, n_rows), -1, np.int32)
     for b, e, t, number in zip(begin, end, tree, leaf, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuens.kernels.growth.cpu import search
 from gpuens.kernels.growth.cpu.few_rows import FEW_ROWS, N_LINES, best_of_rows, load_rows
 from gpuens.kernels.growth.cpu.histogram import STRIDE
 from gpuens.kernels.growth.cpu.quick_split import (
@@ -13,12 +14,12 @@ from gpuens.kernels.growth.cpu.quick_split import (
     best_of_plain,
 )
 from gpuens.kernels.growth.cpu.split import best_of_feature
-from gpuens.kernels.runtime.compilation import kernel
 from gpuens.kernels.runtime.cpu.lanes import running_sums
 from gpuens.kernels.runtime.dtypes import MISSING, N_SLOTS
+from tests.kernels.growth.compiled import kernel_around
 
 
-@kernel
+@kernel_around(search)
 def _plain(histograms, n_bins, totals, least_h, l2, floor, out):
     lefts, scores = np.empty((2, N_CANDIDATES), np.int32), np.empty(N_CANDIDATES, np.float32)
     for k in range(totals.size):
@@ -28,7 +29,7 @@ def _plain(histograms, n_bins, totals, least_h, l2, floor, out):
         out[k, 0], out[k, 1], out[k, 2], out[k, 3] = score, bin_, missing_left, left
 
 
-@kernel
+@kernel_around(search)
 def _all(histograms, n_bins, totals, least_h, l2, out):
     prefix, scores = np.empty(N_SLOTS, np.int64), np.empty(N_SLOTS, np.float64)
     no_counts = np.empty(0, np.int64)
@@ -85,7 +86,7 @@ def test_of_scores_below_the_floor_there_are_bounds():
     np.testing.assert_allclose(found[~kept, 0], expected[~kept, 0], rtol=1e-5)
 
 
-@kernel
+@kernel_around(search)
 def _of_rows(words, records, total, least_h, least_rows, l2, floor, out):
     lines = np.zeros((N_LINES, N_SLOTS), np.int64)
     lefts, scores = np.empty((2, N_CANDIDATES), np.int32), np.empty(N_CANDIDATES, np.float32)
@@ -97,7 +98,7 @@ def _of_rows(words, records, total, least_h, least_rows, l2, floor, out):
         out[f, 0], out[f, 1], out[f, 2], out[f, 3] = score, bin_, missing_left, left
 
 
-@kernel
+@kernel_around(search)
 def _all_counted(histograms, counts, total, least_h, least_rows, l2, out):
     prefix, scores = np.empty(N_SLOTS, np.int64), np.empty(N_SLOTS, np.float64)
     limits = (least_h, l2, -np.inf, np.inf, np.int64(0))
@@ -146,7 +147,7 @@ def test_the_same_split_from_few_rows(l2, missing, largest_g, largest_h):
                 assert (found[~kept, 1] == -1).all()
 
 
-@kernel
+@kernel_around(search)
 def _running_sums(source, n, high, low, total):
     total[0] = running_sums(source, n, high, low)
 

@@ -1,8 +1,4 @@
-"""Best split (contract: ``kernels.growth.split``), and the search of growth on the device.
-
-The op takes the limits of its nodes as arrays. Growth has kernels of its own around the same
-functions, which read the tables of the round and work on the histograms that growth keeps.
-"""
+"""The search of a round for the best splits of its nodes, on the histograms that growth keeps."""
 
 from __future__ import annotations
 
@@ -11,29 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import NOWHERE
 from ...runtime.cuda.loops import rolled
-from ...runtime.cuda.target import (
-    blocks_for,
-    cuda,
-    device_function,
-    download,
-    empty,
-    kernel,
-    launch,
-    upload,
-)
-from ...runtime.dtypes import (
-    ALONE,
-    CODE_WORDS,
-    N_SLOTS,
-    NUMERIC,
-    ORDERED,
-    CategorySplits,
-    NodeBounds,
-    Splits,
-)
+from ...runtime.cuda.target import cuda, device_function, kernel
+from ...runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
 from ...scalars.gain import category_least_h
 from ...scalars.primitives import mul
 from .. import frontier as fr
@@ -43,182 +20,12 @@ from .candidates import (
     NO_SPLIT,
     S32,
     arrange,
-    best_feature,
     best_of_bins,
     packed,
     word_of_codes,
 )
 
-u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
-
-N_FIELDS = 6
-
-
-@kernel
-def best_of_features(
-    histograms,
-    n_bins,
-    totals,
-    least_h,
-    l2,
-    allowed,
-    monotone,
-    low,
-    high,
-    kind,
-    least_of_categories,
-    smoothing,
-    category_l2,
-    counts,
-    least_rows,
-    score,
-    number,
-    left_sums,
-    left_codes,
-):
-    """Find the best split of one (node, feature) a block at a time; the last four arrays are the
-    result. Every table is an argument of its own (see ``control``)."""
-    bins = cuda.shared.array(N_SLOTS, np.int64)
-    rows = cuda.shared.array(N_SLOTS, np.int32)
-    keys = cuda.shared.array(N_SLOTS, np.float64)
-    places = cuda.shared.array(N_SLOTS, np.int32)
-    arranged = cuda.shared.array(N_SLOTS, np.int64)
-    arranged_rows = cuda.shared.array(N_SLOTS, np.int32)
-    below = cuda.shared.array(BLOCK, np.int64)
-    rows_below = cuda.shared.array(BLOCK, np.int64)
-    scores = cuda.shared.array(BLOCK, np.float64)
-    numbers = cuda.shared.array(BLOCK, np.int32)
-    lefts = cuda.shared.array(1, np.int64)
-    t = cuda.threadIdx.x
-    n_features = allowed.shape[1]
-    needed = least_rows if counts.shape[0] > 0 else i64(0)
-    scratch = (below, rows_below, scores, numbers, lefts)
-    item = cuda.blockIdx.x
-    while item < score.shape[0]:
-        node = item // n_features
-        f = item - node * n_features
-        kind_of = i32(NUMERIC)
-        if kind.shape[0] > 0:
-            kind_of = kind[f]
-        best = NO_SPLIT
-        best_number = NOWHERE
-        best_left = i64(0)
-        if allowed[node, f] != 0:
-            for b in range(t, N_SLOTS, BLOCK):
-                bins[b] = packed(histograms[node, 0, f, b], histograms[node, 1, f, b])
-                if needed > 0:
-                    rows[b] = counts[node, f, b]
-            cuda.syncthreads()
-            total = packed(totals[node, 0], totals[node, 1])
-            alone = kind_of == ALONE
-            regularisation = category_l2[node] if kind_of == ORDERED else l2[node]
-            bounded = monotone.shape[0] > 0
-            limits = (least_h[node], regularisation, bounded, -np.inf, np.inf, i32(0))
-            if bounded:
-                limits = (
-                    least_h[node], regularisation, bounded, low[node], high[node], i32(monotone[f])
-                )  # fmt: skip
-            if kind_of == NUMERIC:
-                best_of_bins(bins, rows, needed, n_bins[f], False, total, limits, scratch, t)
-            else:
-                tables = (keys, places, arranged, arranged_rows)
-                n_used = arrange(
-                    bins, rows, needed > 0, n_bins[f], alone, least_of_categories[node, f],
-                    smoothing[node, f], tables, t,
-                )  # fmt: skip
-                best_of_bins(
-                    arranged, arranged_rows, needed, n_used, alone, total, limits, scratch, t
-                )
-                if numbers[0] != NOWHERE:
-                    for w in range(t, CODE_WORDS, BLOCK):
-                        left_codes[item, w] = word_of_codes(places, n_bins[f], numbers[0], alone, w)
-            best = scores[0]
-            best_number = numbers[0]
-            best_left = lefts[0]
-        if t == 0:  # one store an entry (see ``best_of_nodes``)
-            score[item] = best
-            number[item] = best_number
-            left_sums[item] = best_left
-        cuda.syncthreads()
-        item += cuda.gridDim.x
-
-
-@kernel
-def best_of_nodes(score, number, left_sums, left_codes, kind, out, codes_out):
-    """Find the best of a node's features, one node a block at a time.
-
-    Column k of ``out`` has the fields of ``Splits`` for node k, all as float64, which holds
-    every one of them exactly, so that a single transfer brings them to the host.
-    """
-    scores = cuda.shared.array(BLOCK, np.float64)
-    features = cuda.shared.array(BLOCK, np.int32)
-    t = cuda.threadIdx.x
-    n_nodes = out.shape[1]
-    n_features = score.shape[0] // n_nodes
-    node = cuda.blockIdx.x
-    while node < n_nodes:
-        first = node * n_features
-        best_feature(score, first, n_features, scores, features, t)
-        f = features[0]
-        by_categories = False
-        if f != NOWHERE and kind.shape[0] > 0:
-            by_categories = kind[f] != NUMERIC
-        for w in range(t, codes_out.shape[1], BLOCK):
-            codes_out[node, w] = left_codes[first + f, w] if by_categories else u32(0)
-        if t == 0:
-            # Every row is stored once. libNVVM 12.9 to 13.5 (for sm_100 and sm_120) and 13.5.37
-            # (for all architectures) send a store to the wrong row where a loop stores defaults
-            # and a branch then overwrites some of them.
-            found = f != NOWHERE
-            item = first + f if found else first
-            left = left_sums[item] if found else i64(0)
-            out[0, node] = scores[0]
-            out[1, node] = f64(f) if found else -1.0
-            out[2, node] = f64(number[item] >> 1) if found and not by_categories else -1.0
-            out[3, node] = f64(number[item] & 1) if found else 0.0
-            out[4, node] = f64(left >> S32)
-            out[5, node] = f64(left & LOW)
-        cuda.syncthreads()
-        node += cuda.gridDim.x
-
-
-def split(
-    histograms: Array,
-    n_bins: Array,
-    totals: Array,
-    least_h: Array,
-    l2: Array,
-    allowed: Array,
-    counts: Array,
-    min_samples_leaf: int,
-    bounds: NodeBounds | None = None,
-    categories: CategorySplits | None = None,
-) -> Splits:
-    n_nodes, n_features = allowed.shape
-    n_items = n_nodes * n_features
-    score = empty(n_items, np.float64)
-    number = empty(n_items, np.int32)
-    left_sums = empty(n_items, np.int64)
-    width = 0 if categories is None else CODE_WORDS
-    left_codes = empty((n_items if width else 0, width), np.uint32)
-    out = empty((N_FIELDS, n_nodes), np.float64)
-    codes_out = empty((n_nodes, width), np.uint32)
-    no_bounds = NodeBounds(np.empty(0, np.int8), *np.empty((2, 0)))
-    no_categories = CategorySplits(
-        np.empty(0, np.int32), *np.empty((2, 0, n_features)), np.empty(0)
-    )
-    kind, *of_categories = categories or no_categories
-    host = (n_bins, totals, least_h, l2, allowed, *(bounds or no_bounds), kind, *of_categories)
-    small = upload(*host)
-    results = (score, number, left_sums, left_codes)
-    args = (histograms, *small, counts, min_samples_leaf, *results)
-    launch(best_of_features, blocks_for(n_items, 32), BLOCK, *args)
-    launch(best_of_nodes, blocks_for(n_nodes), BLOCK, *results, small[8], out, codes_out)
-    fields = download(out)
-    kinds = (np.float64, np.int32, np.int32, np.uint8, np.int64, np.int64)
-    splits = Splits(*(field.astype(kind) for field, kind in zip(fields, kinds, strict=True)))
-    return splits._replace(left_codes=download(codes_out)) if width else splits
-
+i32, i64 = np.int32, np.int64
 
 ROW = i64(0xFFFFFFFF)
 SUM_G, SUM_H, COUNTS = range(3)
@@ -228,6 +35,7 @@ SUM_G, SUM_H, COUNTS = range(3)
 @device_function
 def load_bins(histograms, slot, f, bins, t):
     """Load the histogram of a slot by a feature into ``bins``."""
+    # Entries t, t + BLOCK, …: those that this thread subtracts and stores later.
     for b in range(t, N_SLOTS, BLOCK):
         bins[b] = packed(histograms[slot, 0, f, b], histograms[slot, 1, f, b])
 
@@ -284,6 +92,8 @@ def count_bins(column, source, node, bins, rows, t):
 @functools.cache
 def search_kernel(with_rules: bool) -> Any:
     """Return the kernel for tables with or without monotone constraints and categories."""
+    # Shared memory decides how many blocks a multiprocessor runs: without categories none is
+    # needed for their order.
     n_arranged = N_SLOTS if with_rules else 1
 
     @kernel
@@ -339,11 +149,13 @@ def search_kernel(with_rules: bool) -> Any:
                 first = n_pairs + group
                 n_own = 1
                 needed = i64(min_samples_leaf)
+            # Entries of ``looked``: both nodes of a pair, or one to recheck, with numbers of rows.
             kind = i32(NUMERIC)
             direction = i32(0)
             if with_rules:
                 kind = i32(rules[f].kind)
                 direction = i32(rules[f].monotone)
+            # The first node of a pair leaves its sums in ``bins``, for the second one's.
             for k in range(first, first + n_own):
                 x = looked[k]
                 at = k * n_features + f
@@ -353,6 +165,8 @@ def search_kernel(with_rules: bool) -> Any:
                 if x >= 0:
                     node = nodes[x]
                     limit = limits[k]
+                    # Load the sums, and the numbers of rows where children need so many. A large
+                    # node to recheck was counted by ``add_tiles``, into histograms of its own.
                     slot = node.slot
                     if needed > 0 and slot < 0:
                         slot = limit.counted
@@ -365,7 +179,8 @@ def search_kernel(with_rules: bool) -> Any:
                     elif needed > 0:
                         source = records if node.depth & 1 == 0 else spare
                         count_bins(columns[f], source, node, bins, rows, t)
-                    cuda.syncthreads()
+                    cuda.syncthreads()  # bins and rows are complete
+                    # Compare the candidates. Sums are loaded in any case, for the sibling.
                     wanted = limit.wanted != 0
                     if allowed.shape[0] > 0:
                         wanted = wanted and allowed[k, f] != 0
@@ -397,11 +212,12 @@ def search_kernel(with_rules: bool) -> Any:
                         best = scores[0]
                         best_number = numbers[0]
                         best_left = lefts[0]
-                if t == 0:  # one store an entry (see ``best_of_nodes``)
+                # Nodes without a split are written, too: nothing clears the results before.
+                if t == 0:  # one store an entry: see ``tests/ptx/test_libnvvm.py``
                     score[at] = best
                     number[at] = best_number
                     left_sums[at] = best_left
-                cuda.syncthreads()
+                cuda.syncthreads()  # all have read what the next node overwrites
             item += cuda.gridDim.x
 
     return best_of_features
