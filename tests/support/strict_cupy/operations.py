@@ -18,6 +18,7 @@ import numpy as np
 from gpuens.kernels.runtime import dispatch
 from gpuens.kernels.runtime.collective import NO_ROWS
 from gpuens.kernels.runtime.dispatch import Implementation
+from gpuens.kernels.runtime.dtypes import NO_LEAF
 
 from .arrays import ndarray, require_here, result
 from .machine import begun, waited
@@ -116,12 +117,20 @@ def _operation(
     results = RESULTS.get(name, set()) - ({"sums"} if is_shared else set())
 
     def operation(*args: Any, **settings: Any) -> Any:
-        for parameter, value in parameters.bind(*args, **settings).arguments.items():
+        bound = parameters.bind(*args, **settings)
+        passed = bound.arguments
+        for parameter, value in passed.items():
             require_places(name, parameter, value, wanted)
         begun(name)
         if name in WAITING:
             waited(name)
-        found = on_cpu(*map(host, args), **{key: host(value) for key, value in settings.items()})
+        passed.update({parameter: host(value) for parameter, value in passed.items()})
+        if (narrow := passed.get("leaf")) is not None and narrow.dtype == np.uint16:
+            # Leaves of two bytes are CUDA's alone: the CPU would take NO_LEAF for one.
+            passed["leaf"] = np.where(narrow == NO_LEAF, np.int32(-1), narrow)
+        found = on_cpu(*bound.args, **bound.kwargs)
+        if narrow is not None and narrow is not passed["leaf"]:
+            narrow[...] = passed["leaf"].astype(np.uint16)
         return _placed(found, results)
 
     return operation
