@@ -14,28 +14,24 @@ NOT_MEASURED = "not measured"
 @dataclass(frozen=True)
 class Goal:
     """One goal: ``what`` is a noun phrase in the singular, ``instead`` is shown where a measurement
-    is missing, and ``below`` is set where the limit itself is too much. Without ``at_most`` the
-    value is reported and has no goal."""
+    is missing. Without ``at_most`` the value is reported and has no goal."""
 
     what: str
     at_most: float | None
     measured: float | None
     unit: str = ""
     instead: str = NOT_MEASURED
-    below: bool = False
 
     @property
     def reached(self) -> bool | None:
         """None without a goal or a measurement."""
         if self.at_most is None or self.measured is None:
             return None
-        return self.measured < self.at_most if self.below else self.measured <= self.at_most
+        return self.measured <= self.at_most
 
     @property
     def limit(self) -> str:
-        if self.at_most is None:
-            return ""
-        return f"{'below ' if self.below else ''}{self.at_most:g} {self.unit}".strip()
+        return "" if self.at_most is None else f"{self.at_most:g} {self.unit}".strip()
 
     @property
     def value(self) -> str:
@@ -45,9 +41,7 @@ class Goal:
         """Return the measurement and the goal as a sentence."""
         if self.at_most is None:
             return f"{self.what} is {self.value}."
-        return f"{self.what} is {self.value}; the goal is {'' if self.below else 'at most '}" + (
-            f"{self.limit}."
-        )
+        return f"{self.what} is {self.value}; the goal is at most {self.limit}."
 
 
 def goals_table(goals: Iterable[Goal]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from .machine import ROOT
-from .peers import OURS, GapError, Task
+from .peers import GapError, Task
 
 DATA = ROOT.parent / "shared" / "data"
 REGRESSION = ("california_housing", "bike", "datacar", "ames")
@@ -103,12 +103,6 @@ def load_table(folder: Path, name: str, max_rows: int | None = None) -> Table:
     return Table(name, arrays["X"], arrays["y"])
 
 
-def official_split(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return X to train on, X to predict, and their targets, as the table's authors split it."""
-    X, y, test = arrays["X"], arrays["y"], arrays["is_test"].astype(bool)
-    return [X[~test], X[test], y[~test], y[test]]
-
-
 def by_split(n_splits: int, losses_of: Callable[[int], Mapping[Any, float]]) -> Losses:
     """Return all losses; ``losses_of(seed)`` returns those of one split, by model."""
     losses: Losses = {}
@@ -116,12 +110,6 @@ def by_split(n_splits: int, losses_of: Callable[[int], Mapping[Any, float]]) -> 
         for model, loss in losses_of(seed).items():
             losses.setdefault(model, []).append(float(loss))
     return losses
-
-
-def ratios_of(losses: Losses) -> dict[str, float]:
-    """Return our mean loss relative to every other model's."""
-    ours = float(np.mean(losses[OURS]))
-    return {name: ours / float(np.mean(runs)) for name, runs in losses.items() if name != OURS}
 
 
 def title(y: np.ndarray, n_features: int) -> str:

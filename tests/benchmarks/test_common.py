@@ -151,8 +151,6 @@ def test_targets_are_numbers_or_classes(tmp_path):
 
 def test_goals():
     assert not goals.Goal("a", 1.0, 1.01).reached and goals.Goal("a", 1.0, 1.0).reached
-    assert goals.Goal("a", 1.0, 0.99, below=True).reached
-    assert goals.Goal("a", 1.0, 1.0, below=True).reached is False
     assert goals.Goal("a", None, 1.0).reached is None
     sentence = goals.Goal("the time", 2, 3.0, "s").sentence()
     assert sentence == "the time is 3 s; the goal is at most 2 s."
