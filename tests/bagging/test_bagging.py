@@ -387,6 +387,7 @@ class TestReproducibility:
         np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 class TestAccuracy:
     """On real tables, beside a single tree and beside scikit-learn's bag."""
 

@@ -61,6 +61,7 @@ def raises(error: type[Exception], *parts: str) -> Any:
 
 
 class TestInputs:
+    @pytest.mark.slow
     @pytest.mark.parametrize("labels", [
         np.array(["a", "b", "c"]), np.array(["a", "b", "c"], object), np.array([-5, 2, 700]),
         np.array([0.0, 1.0, 5.0]), np.array([3, 1, 2], np.uint8),

@@ -12,6 +12,7 @@ from gpuens.datasets import make_higgs_like
 from ..support.resuming import kill_and_resume, model
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
 def test_killed_training_ends_in_the_same_model(tmp_path):
     path = tmp_path / "model.gpuens"

@@ -62,6 +62,7 @@ def test_rows_passed_are_as_rows_held_out(cls, peer, data, weighted, seed):
     assert passed.evals_result_ == evals and list(evals) == ["validation"]
 
 
+@pytest.mark.slow
 @problems
 def test_the_rows_held_out_are_those_of_scikit_learn(cls, peer, data):
     """The score before the first tree says which rows: it is that of the constant of the others."""

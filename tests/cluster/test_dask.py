@@ -39,7 +39,7 @@ from gpuens.dask import (  # noqa: E402
 from gpuens.dask.worker import fingerprint_of  # noqa: E402
 from gpuens.trees import sharing  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.slow]
 """Warnings of Dask, its dependencies and their threads are not ours."""
 
 N = 6_000
