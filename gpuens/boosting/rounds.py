@@ -11,8 +11,12 @@ their place:
     update        ``steps.fused``: joined with the next gradients, on a GPU
 
 ``steps.line_search`` comes between values and update; ``steps.dropout`` has rounds of its own. The
-first round begins with the raw predictions of ``start``. After each one ``estimators.training``
-computes the metrics and decides whether to stop.
+raw predictions before the first round are those of ``boosting/start.py``. After each round
+``estimators/training.py`` computes the metrics, and decides whether to stop.
+
+A loss (``gpuens/losses``) is asked for its state and its rate in a round (``at_round``,
+``safe_rate``, ``in_round``), for what the gradients of all outputs share (``shared``), for
+gradients (``gradients``) and for the values of leaves (``leaf_values``), by default Newton steps.
 """
 
 from __future__ import annotations
@@ -95,10 +99,9 @@ class BoostingRounds(Rounds):
         self._updates = updates(training, self.others)
 
     def round(self, index: int) -> Iterator[Any]:
-        """Run a round, counted from 0.
-
-        On a GPU the trees of the first batch are still growing at the first ``yield``, and the host
-        is free until it goes on; the second one returns the ``GrownRound``.
+        """Run a round, counted from 0: ``start`` runs it to the first ``yield``, ``finish`` to the
+        second, which returns the ``GrownRound``. In between a GPU grows the trees of the first
+        batch, and the host is free.
 
         Raises
         ------
@@ -112,7 +115,7 @@ class BoostingRounds(Rounds):
             totals = self.gradients.compute(round_, outputs, self._updates.pending())
             batch = self._growth.start(round_, outputs, totals)
             if outputs.start == 0:
-                yield
+                yield  # to ``start``
             grown = self._leaf_values.trees(round_, batch)
             trees += grown if searches else self.add(round_, grown, batch)
         if searches:
@@ -132,7 +135,8 @@ class BoostingRounds(Rounds):
         return Round(index, loss, rate, loss.shared(rows.y, rows.raw, device), sample, drop)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:
-        """Take the trees that a round leaves out from the raw predictions of the training rows."""
+        """Take the trees that a round leaves out from the raw predictions of the training rows:
+        none, but with dropout."""
         return None
 
     def add(
@@ -140,7 +144,7 @@ class BoostingRounds(Rounds):
     ) -> list[OutputTree]:
         """Add trees, those of ``batch`` or of all outputs, to all raw predictions; return them as
         the model gets them."""
-        if batch is not None and batch.values is not None:
+        if batch is not None and batch.values is not None:  # a fused step has added them already
             self._updates.add_to_others(trees)
         else:
             self._updates.add(round_, trees)

@@ -2,5 +2,31 @@
 
 ``grow`` partitions rows, adds up histograms and searches for splits, round by round.
 ``control`` decides the order of growth on the tables of ``frontier``, with the settings of
-``params`` and the ``limits`` of splits; every implementation runs the same control.
+``params`` and the ``limits`` of splits. The host runs it as it is, alone or between two passes over
+rows that are elsewhere; a GPU that holds the table runs blocks that decide the same
+(``cuda/control``, ``cuda/choosing``, ``cuda/order``) with the functions of single nodes.
+
+Which loop grows a batch of trees:
+
+    codes            CPU           GPU            workers        workers with GPUs
+    Codes            cpu/grow      cuda/grow      shared/grow    shared_cuda/grow
+    SparseCodes      cpu/sparse    none           shared/sparse  none
+    StreamedCodes    cpu/streamed  cuda/streamed  none           none
+
+Workers share the rows of a table: each has the tables of nodes for the rows of all, adds up
+histograms and counts with the others (``shared/start``), takes the same decisions, and moves its
+own rows. A process becomes one by ``kernels.runtime.collective.sharing``.
+
+Words:
+
+    frontier    the nodes of all trees of a batch, and what is known of them
+    round       splits are chosen, nodes opened, rows moved, and histograms of the children made
+    open        to give a node its two children
+    pair        the two children of a node: ``build``, whose rows are added up, and ``sibling``,
+                whose histogram is what is left of the parent's
+    slot        the place of a node's histogram among those that are kept
+    recheck     to search a node again, with counts of rows, since its best split left a side with
+                fewer than ``min_samples_leaf``
+    close       to turn a node that was opened too early into a leaf again, at the end
+    line        a histogram that a pass over streamed rows adds up
 """

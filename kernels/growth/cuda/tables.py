@@ -39,7 +39,7 @@ LIMITS = np.dtype(
         ("category_l2", _F),
         ("row_h", _F),
         ("scale_h", _F),
-        ("counted", _I),  # of a node to recheck: see ``control.plan_counts``; -1: not counted yet
+        ("counted", _I),  # of a node to recheck: see ``plan.plan_counts``; -1: not counted yet
     ],
     align=True,
 )
