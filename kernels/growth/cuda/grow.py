@@ -285,7 +285,7 @@ class Workspace:
         is_first: bool,
     ) -> None:
         """Launch one round. ``roots`` are the sums and scales of the trees."""
-        self.open(roots if is_first else None)
+        self.open_nodes(roots if is_first else None)
         self.add_histograms(codes, buffers)
         self.search(codes, buffers)
         self.choose(choosing)
@@ -293,7 +293,7 @@ class Workspace:
 
     # The phases of a round, each of which the device orders behind the one before.
 
-    def open(self, roots: tuple[Array, Array] | None) -> None:
+    def open_nodes(self, roots: tuple[Array, Array] | None) -> None:
         """Make children of the partitioned nodes, or the roots, and plan their histograms."""
         plan = self.entries, LEAST_TILE, fair_share(), self.least_counted
         # One block opens nodes, the others clear the histograms that are added up next.

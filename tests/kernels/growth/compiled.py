@@ -7,12 +7,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpuens.kernels.runtime.compilation import Kernel
+from gpuens.kernels.runtime.compilation import CpuKernel
 from gpuens.kernels.runtime.disk import made_safe
 from gpuens.kernels.runtime.sources import stamp_of_sources
 
 
-class TestedKernel(Kernel):
+class TestedKernel(CpuKernel):
     """A kernel that is kept on disk until a source of ``module`` changes: the stamp of its own file
     knows nothing of those, which tests import by their full names."""
 

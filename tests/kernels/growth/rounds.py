@@ -297,7 +297,7 @@ def _grown_by(cuda: Any, target: Any, batch: Batch) -> Grown:
 
     rounds = []
     while True:
-        space.open(roots if not rounds else None)
+        space.open_nodes(roots if not rounds else None)
         opened = moment()
         space.add_histograms(codes, buffers)
         space.search(codes, buffers)
