@@ -187,7 +187,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        n_rounds = most_rounds(self) + (before.n_iter if before and init is not None else 0)
+        n_rounds = int(most_rounds(self)) + (before.n_iter if before and init is not None else 0)
         sets, share = self._training_sets(given, loss, device, before is None)
         table, loss = sets[0].table, self._fitted_loss
         with sharing_again(share):

@@ -225,20 +225,20 @@ def check_parameters(estimator: Any) -> None:
     several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
     for metric in estimator.scoring if several else [estimator.scoring]:
         _METRIC.check("scoring", metric)
-    if estimator.n_estimators == "auto" and estimator.dropout:
+    if _is_auto(estimator.n_estimators) and estimator.dropout:
         raise ValueError(
             f"n_estimators='auto' does not go with dropout={estimator.dropout}, which changes the "
             "trees before: pass a number of rounds, or eval_set and dropout=0."
         )
     if not _is_auto(estimator.learning_rate):
-        schedule_of(estimator.learning_rate, most_rounds(estimator))
+        schedule_of(estimator.learning_rate, int(most_rounds(estimator)))
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
 
 
-def most_rounds(estimator: Any) -> int:
-    """Return the number of rounds that are asked for, the most of "auto"."""
-    return MOST_ROUNDS if estimator.n_estimators == "auto" else int(estimator.n_estimators)
+def most_rounds(estimator: Any) -> Any:
+    """Return the number of rounds asked for, which may be unchecked; the most of "auto"."""
+    return MOST_ROUNDS if _is_auto(estimator.n_estimators) else estimator.n_estimators
 
 
 def _is_auto(value: Any) -> bool:

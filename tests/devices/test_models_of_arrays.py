@@ -174,7 +174,7 @@ BAD = {
         "Input y contains NaN"),
     "infinite weight": (
         lambda there, other: (there(X), there(Y), there(WEIGHT + np.inf)), ValueError,
-        "Input sample_weight contains NaN or infinity"),
+        "Input sample_weight contains infinity"),
     "negative weight": (
         lambda there, other: (there(X), there(Y), there(-WEIGHT)), ValueError,
         "Negative values in data passed to `sample_weight`"),

@@ -173,9 +173,10 @@ def test_more_classes_than_bins():
     rng = np.random.default_rng(0)
     x, x_test = rng.random((2, 2000, 1))
     y, y_test = (400 * x[:, 0]).astype(int), (400 * x_test[:, 0]).astype(int)
+    known = np.isin(y_test, y)
     for model in (
         RandomForestClassifier(n_estimators=2, random_state=0, device="cpu"),
         DecisionTreeClassifier(max_bins=255, device="cpu"),
         AdaBoostClassifier(DecisionTreeClassifier(max_bins=255), n_estimators=1, device="cpu"),
     ):
-        assert model.fit(x, y).score(x_test, y_test) > 0.8
+        assert model.fit(x, y).score(x_test[known], y_test[known]) > 0.8

@@ -371,5 +371,5 @@ def _forest_bytes(estimator: Any, n_outputs: int, params: GrowthParams, in_sampl
     if params.max_depth < 31:
         leaves = min(leaves, 2**params.max_depth)
     leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
-    n_trees = most_rounds(estimator) * n_outputs
+    n_trees = int(most_rounds(estimator)) * n_outputs
     return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8)
