@@ -27,7 +27,9 @@ class TestCluster:
         assert part["equal"] == {"two workers and one process": True}
         assert list(part["libraries"]) == [cluster.WORKERS, cluster.ALONE]
         seconds = [row["median"] for row in part["libraries"].values()]
-        assert part["libraries"][cluster.ALONE]["ratio"] == pytest.approx(seconds[0] / seconds[1], rel=1e-4)
+        assert part["libraries"][cluster.ALONE]["ratio"] == pytest.approx(
+            seconds[0] / seconds[1], rel=1e-4
+        )
 
 
 class TestBatches:
