@@ -275,6 +275,7 @@ def test_an_array_that_is_deleted_is_forgotten(driver):
     assert len(known) < 50, "no object was created in the place of another one"
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
 def test_an_array_of_another_shape_in_place(driver):
     function, array = Function(), OnDevice(np.zeros((4, 6)))
     for shape in ((4, 6), (6, 4), (3, 8), (24,)):
