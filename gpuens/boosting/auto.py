@@ -19,16 +19,12 @@ from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from .forest_builder import ForestBuilder
 from .metrics import Metric
-from .parameters import MOST_ROUNDS
+from .parameters import MOST_ROUNDS, N_PARTS, folds_of
 from .round_data import GrownRound, Training, TrainingRows
 from .rounds import BoostingRounds
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
-N_PARTS = 10
-"""Parts of the rows, one of which is held out at a time."""
-ROWS_HELD_OUT = 1000
-"""Rows that are held out in turn at least, if there are so many."""
 DATA = "held out"
 """The name of these rows in callbacks."""
 
@@ -142,7 +138,7 @@ def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.nd
     seed : int
     """
     n = training.n_rows
-    n_folds = int(np.clip(-(-ROWS_HELD_OUT * N_PARTS // n), 1, N_PARTS // 2))
+    n_folds = folds_of(n)
     n_parts = N_PARTS if n_folds <= 2 else N_PARTS // 2
     rng = np.random.default_rng(seed)
     if labels.size and labels.min() < 0:

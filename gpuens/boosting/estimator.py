@@ -183,6 +183,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return boosting_work(size_of(X), n_trees).times(most_rounds(self))
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
+        if init is not None and self.n_estimators == "auto":
+            raise ValueError(
+                "n_estimators='auto' begins a model, and init continues one, which knows the rows "
+                "that would be held out: pass a number of rounds."
+            )
         before = self._result_before() if init is None else self._result_of(init)
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
@@ -379,7 +384,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             return None
         if self.n_estimators == "auto":
             raise ValueError(
-                "n_estimators='auto' starts a model anew, and warm_start=True continues one: pass "
+                "n_estimators='auto' begins a model, and warm_start=True continues one: pass "
                 "a number of rounds, or set warm_start=False."
             )
         if most_rounds(self) < self.n_iter_:

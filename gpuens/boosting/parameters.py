@@ -127,6 +127,10 @@ START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
 MOST_ROUNDS = 2000
 """Most rounds of ``n_estimators="auto"``."""
+N_PARTS = 10
+"""Parts of the rows, one of which a training of ``n_estimators="auto"`` holds out."""
+ROWS_HELD_OUT = 1000
+"""Rows that such trainings hold out at least, if there are so many."""
 AUTO_SMOOTHING = 10.0
 """The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
 
@@ -239,6 +243,11 @@ def check_parameters(estimator: Any) -> None:
 def most_rounds(estimator: Any) -> Any:
     """Return the number of rounds asked for, which may be unchecked; the most of "auto"."""
     return MOST_ROUNDS if _is_auto(estimator.n_estimators) else estimator.n_estimators
+
+
+def folds_of(n_rows: int) -> int:
+    """Return how many trainings hold out some of so many rows, for ``n_estimators="auto"``."""
+    return min(max(-(-ROWS_HELD_OUT * N_PARTS // n_rows), 1), N_PARTS // 2)
 
 
 def _is_auto(value: Any) -> bool:

@@ -146,6 +146,8 @@ def test_memory_is_planned_for_the_most_rounds():
         for n in (100, "auto")
     )
     assert most > few
+    plan = gpuens.memory_plan(GradientBoostingRegressor(**AUTO), X, Y)
+    assert plan.parts["trainings that hold rows out"] > 5 * N * 8
 
 
 def test_ctrl_c_ends_the_search_but_not_the_training(monkeypatch):
@@ -186,8 +188,14 @@ def test_errors_say_what_to_do(settings, message):
 
 def test_a_warm_start_needs_a_number():
     model = GradientBoostingRegressor(n_estimators=2, warm_start=True, **SMALL).fit(X, Y)
-    with pytest.raises(ValueError, match="'auto' starts a model anew"):
+    with pytest.raises(ValueError, match="'auto' begins a model"):
         model.set_params(n_estimators="auto").fit(X, Y)
+
+
+def test_a_model_that_goes_on_needs_a_number():
+    before = GradientBoostingRegressor(n_estimators=2, **SMALL).fit(X, Y)
+    with pytest.raises(ValueError, match="init continues one"):
+        GradientBoostingRegressor(**AUTO).fit(X, Y, init=before)
 
 
 def test_workers_need_a_number():

@@ -29,7 +29,7 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..parameters import most_rounds
+from ..parameters import folds_of, most_rounds
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
 from .size import DataSize
@@ -172,6 +172,7 @@ def _plan(
         **_bytes_of_loss(estimator, loss, data),
         "samples and steps": _bytes_of_round(estimator, loss, data, device),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
+        "trainings that hold rows out": _bytes_of_folds(estimator, n, raw, target_bytes, batch),
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
@@ -200,10 +201,18 @@ def _plan(
     return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
 
 
+def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, batch: int) -> int:
+    """Return what the search of ``n_estimators="auto"`` takes: of each training at once raw
+    predictions, gradients and leaves, and weights and targets of its rows and those held out."""
+    if estimator.n_estimators != "auto":
+        return 0
+    return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + 12 * batch)
+
+
 def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) -> bool:
     """Return whether a training keeps no gradients of all rows. Rows that have weights might not
     all take part."""
-    if not data.streams or device.is_gpu or data.weighted:
+    if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == "auto":
         return False
     if batch_size(data.n_outputs, *data.shape, device) > 1:
         return False
