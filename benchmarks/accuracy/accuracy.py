@@ -176,9 +176,9 @@ MOST = {
     "DART, LightGBM's settings": 1.005, "linear leaves, LightGBM's settings": 1.005,
     "equal rounds, numeric codes": 1.0,
 }  # fmt: skip
-"""Of the geometric mean over the tables, relative to the best other library."""
+"""Goal of the geometric mean over the tables, relative to the best other library."""
 WORST = 1.03
-"""Of one table, at the settings of another library."""
+"""Goal of one table, at the settings of another library."""
 
 
 def goals(content: Content) -> Iterator[Goal]:

@@ -69,7 +69,7 @@ def show(content: Content) -> Iterator[str]:
 MOST_LOST = {"ranking": 0.005, "survival": 0.005, "distributions": 0.0}
 """By which the mean of a measure may be worse than that of the best other library."""
 LARGEST_RATIOS = {"ranking": 0.6, "survival": 0.1, "distributions": 0.1}
-"""Of CPU time, to the fastest other library."""
+"""Goal of the CPU time, relative to the fastest other library."""
 LARGEST_ERROR, TOLERANCE = 0.7, 0.01
 
 

@@ -1,4 +1,4 @@
-"""What is measured of the models of each library: one entry a run."""
+"""Measurements of the models of each library: one entry a run."""
 
 from __future__ import annotations
 

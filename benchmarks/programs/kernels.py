@@ -34,7 +34,7 @@ MODELS: dict[str, Callable[..., Any]] = {
 }
 WARM_UP_ROWS = 2000
 LEAST_SHARE = 0.005
-"""Of the time: operations below are not shown."""
+"""Share of the time below which operations are not shown."""
 
 
 def operations() -> Iterator[tuple[Any, str, str]]:

@@ -144,6 +144,12 @@ class Training:
         rounding, tree = self.keys
         return Draws(rounding, tree, round_.index * self.loss.n_outputs + outputs.start)
 
+    def tree_keys(self, round_: Round, outputs: range) -> np.ndarray:
+        """Return the key of each tree of a batch, for the sampling of features, uint64."""
+        draws = self.draws(round_, outputs)
+        keys = [_draw(draws.tree, draws.first + i) for i in range(len(outputs))]
+        return np.array(keys, np.uint64)
+
 
 @dataclass(frozen=True)
 class OutputTree:

@@ -19,8 +19,6 @@ from ...kernels.growth.grow import grow
 from ...kernels.leaves.newton_steps import leaf_sums, steps_of_sums
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import RowStatistics, Scales, Totals, Update
-from ...kernels.scalars.primitives import vectorise
-from ...kernels.scalars.rng import draw
 from ...kernels.statistics.add_leaf_values import add_leaf_values
 from ...kernels.statistics.gradients import PieceTotals, gradients_of_piece, totals_of_pieces
 from ...kernels.statistics.quantise import fixed_point_scales, pack, scales_for
@@ -33,8 +31,6 @@ PIECE_ROWS = 1 << 18
 
 NO_SCALES = Scales(1.0, 1.0)
 """Before the first tree."""
-
-_draw = vectorise(draw)
 
 
 def takes_pieces(loss: Loss) -> bool:
@@ -125,8 +121,8 @@ class PieceGrowth(TreeGrowth):
         training, statistics = self.training, self.gradients.statistics
         del self.gradients.statistics  # 4 bytes a row, which the next round makes anew
         rows, params = training.rows, params_of(training, round_.sample)
-        draws, k = training.draws(round_, outputs), outputs.start
-        keys = np.array([_draw(draws.tree, draws.first)], np.uint64)
+        k = outputs.start
+        keys = training.tree_keys(round_, outputs)
         rules = training.settings.rules
         trees = grow(rows.codes, training.n_bins, statistics, keys, params, rules)
         del statistics

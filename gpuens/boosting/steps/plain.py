@@ -24,8 +24,6 @@ from ...kernels.runtime.collective import (
 from ...kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
 from ...kernels.runtime.each import each
 from ...kernels.scalars.deferred import lazy_property
-from ...kernels.scalars.primitives import vectorise
-from ...kernels.scalars.rng import draw
 from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
 from ...kernels.statistics.quantise import scales_for
 from ...losses.leaves import LeafBatch
@@ -254,12 +252,11 @@ class TreeGrowth:
         codes, draws = training.rows.codes, training.draws(round_, outputs)
         scales = [scales_for(own, training.n_rows) for own in totals]
         records = records_for(codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales)
-        keys = [_draw(draws.tree, draws.first + i) for i in range(len(outputs))]
         trees = grow(
             codes,
             training.n_bins,
             records,
-            np.array(keys, np.uint64),
+            training.tree_keys(round_, outputs),
             params_of(training, round_.sample),
             training.settings.rules,
         )
@@ -383,6 +380,3 @@ class Updates:
     def add_tree(self, tree: OutputTree, leaf: Array, rows: TrainingRows) -> None:
         """Add a tree to the raw predictions of rows whose leaves are known."""
         add_leaf_values(rows.raw[tree.output], leaf, tree.values, tree.factor)
-
-
-_draw = vectorise(draw)
