@@ -160,7 +160,7 @@ EQUIVALENTS = (
         "training starts from the best constant; init='zero' or an estimator changes that", "XLC",
     ),
     Equivalent(
-        "multi_strategy multi_output", "", "each target or class has a tree of its own", "X"
+        "multi_output", "multi_strategy", "", "X"
     ),
     # Early stopping
     Equivalent(

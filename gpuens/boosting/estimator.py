@@ -60,6 +60,7 @@ from .parameters import (
     most_rounds,
     rules_of_columns,
     schedule_of,
+    width_of,
 )
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
@@ -303,14 +304,15 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
         target = _outputs_first(rows.target).astype(np.float64, copy=False)
-        base = base_of(self._fitted_loss, target, rows.weight, before, device)
+        width = width_of(self, self._fitted_loss)
+        base = base_of(self._fitted_loss, width, target, rows.weight, before, device)
         loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
             base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
         forest = before.forest if before else None
-        categories = self._n_categories()
-        return loss, ForestBuilder(n_features, base, forest, categories, self.linear_leaves)
+        how = forest, self._n_categories(), self.linear_leaves, width
+        return loss, ForestBuilder(n_features, base, *how)
 
     def _bin(
         self,
@@ -345,6 +347,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             feature_rules(self, self._n_categories() > 0, self._n_classes()),
             float(self.min_impurity_decrease),
             float(self.linear_lambda) if self.linear_leaves else None,
+            one_tree=width_of(self, self._fitted_loss) > 1,
         )
 
     def _sampling(self, loss: Loss) -> Sampling:
@@ -521,7 +524,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def n_trees_per_iteration_(self) -> int:
         """Trees that one round grows."""
         check_is_fitted(self)
-        return self.forest_.n_outputs
+        return self.forest_.n_outputs // self.forest_.width
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,21 +29,24 @@ class ForestBuilder:
         before: Forest | None = None,
         n_categories: Any = None,
         linear: bool = False,
+        width: int = 1,
     ) -> None:
-        empty = Forest.empty(n_features, base, n_categories=n_categories)
+        empty = Forest.empty(n_features, base, width, n_categories)
         self._before = empty if before is None else before
         if linear:
             self._before = LinearForest.of(self._before)
         self._trees: list[dict[str, np.ndarray]] = []
         self._coded: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, Binner]] = []
 
-    def append(self, tree: OutputTree, binner: Binner) -> None:
-        """Add a tree."""
+    def append(self, outputs: Sequence[OutputTree], binner: Binner) -> None:
+        """Add a tree, with the values of its outputs, which follow each other."""
+        tree = outputs[0]
         grown, nodes, factor = tree.trees, tree.nodes, tree.factor
         begin, categories = _NO_SETS
         if grown.left_codes.size:
             begin, categories = _category_sets(grown, nodes, binner)
-        value = factor * tree.values.value
+        value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
+        cover = sum(own.values.hessian for own in outputs) / len(outputs)
         added = {
             "output": np.array([tree.output], np.int32),
             "missing_left": grown.missing_left[nodes],
@@ -50,14 +54,14 @@ class ForestBuilder:
             "right": grown.right[nodes],
             "category_begin": begin,
             "categories": categories,
-            "value": value[:, None],
+            "value": value,
             "gain": grown.gain[nodes],
             "impurity": NOTHING,
             "n_samples": grown.n_samples[nodes],
-            "cover": tree.values.hessian,
+            "cover": cover,
         }
         if self._is_linear:
-            added |= _linear_arrays(tree.linear, value, factor)
+            added |= _linear_arrays(tree.linear, value[:, 0], factor)
         self._coded.append((added, grown.feature[nodes], grown.bin[nodes], binner))
         self._trees.append(added)  # last: Ctrl-C must not leave a tree that is never decoded
 

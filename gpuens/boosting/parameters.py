@@ -48,6 +48,7 @@ class BoostingParameters:
     loss: str | Loss | Callable[..., Any] = field(kw_only=False)
     n_estimators: int | str = 100
     learning_rate: float | str | Sequence[float] | Callable[[int], float] = 0.1
+    multi_strategy: str = "one_output_per_tree"
     line_search: bool = False
     dropout: float = 0.0
     skip_dropout: float = 0.0
@@ -186,6 +187,7 @@ RULES = {
     "colsample_bynode": SHARE,
     "max_features": FEATURES,
     "init": START,
+    "multi_strategy": one_of("one_output_per_tree", "multi_output_tree"),
     "line_search": SWITCH,
     "dropout": FROM_ZERO_TO_ONE,
     "skip_dropout": FROM_ZERO_TO_ONE,
@@ -260,6 +262,26 @@ def learning_rate_for(estimator: Any, n_rows: int) -> Any:
     if not _is_auto(estimator.learning_rate):
         return estimator.learning_rate
     return min(max(0.04 * (n_rows / 6000) ** 0.2, 0.02), 0.1)
+
+
+def width_of(estimator: Any, loss: Loss) -> int:
+    """Return the number of values of a leaf.
+
+    Raises
+    ------
+    ValueError
+        A parameter needs a tree for each output.
+    """
+    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
+        return 1
+    for name in ("dropout", "linear_leaves", "monotonic_cst"):
+        value = getattr(estimator, name)
+        if value is not None and value is not False and value != 0:
+            raise ValueError(
+                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
+                "its default, or multi_strategy='one_output_per_tree'."
+            )
+    return loss.n_outputs
 
 
 def dropout_settings(estimator: Any) -> DropoutSettings:

@@ -6,6 +6,7 @@ All modules of the room share them, and none of these is imported here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +84,8 @@ class RoundSettings:
     With ``line_search`` the values of a round's trees are multiplied by the factor that minimises
     the loss, and by the learning rate. ``min_decrease`` is the least gain of a split for each unit
     of weight of the tree's rows. ``ridge`` is that of linear functions in the leaves; None: they
-    have constants. ``in_pieces`` is ``MemoryPlan.in_pieces``.
+    have constants. ``in_pieces`` is ``MemoryPlan.in_pieces``. With ``one_tree`` all outputs of a
+    round share a tree.
     """
 
     params: GrowthParams
@@ -95,6 +97,7 @@ class RoundSettings:
     min_decrease: float = 0.0
     ridge: float | None = None
     in_pieces: bool = False
+    one_tree: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +142,20 @@ class Training:
         """The weights as integers, for quantiles."""
         return whole_weights(self.rows.weight, self.device)
 
-    def draws(self, round_: Round, outputs: range) -> Draws:
-        """Return the keys of a batch's trees."""
-        rounding, tree = self.keys
-        return Draws(rounding, tree, round_.index * self.loss.n_outputs + outputs.start)
+    @property
+    def n_trees(self) -> int:
+        """Trees of a round."""
+        return 1 if self.settings.one_tree else self.loss.n_outputs
 
-    def tree_keys(self, round_: Round, outputs: range) -> np.ndarray:
-        """Return the key of each tree of a batch, for the sampling of features, uint64."""
-        draws = self.draws(round_, outputs)
-        keys = [_draw(draws.tree, draws.first + i) for i in range(len(outputs))]
+    def draws(self, round_: Round, trees: range) -> Draws:
+        """Return the keys of some trees of a round."""
+        rounding, tree = self.keys
+        return Draws(rounding, tree, round_.index * self.n_trees + trees.start)
+
+    def tree_keys(self, round_: Round, trees: range) -> np.ndarray:
+        """Return the key of each of these trees, for the sampling of features, uint64."""
+        draws = self.draws(round_, trees)
+        keys = [_draw(draws.tree, draws.first + i) for i in range(len(trees))]
         return np.array(keys, np.uint64)
 
 
@@ -253,6 +261,11 @@ class GrownRound:
     index: int
     trees: list[OutputTree]
     drop: Drop | None = None
+
+    def by_tree(self) -> list[list[OutputTree]]:
+        """Return the outputs of each tree: of one, or of all."""
+        of_one = groupby(self.trees, key=lambda tree: (id(tree.trees), tree.i))
+        return [list(outputs) for _, outputs in of_one]
 
 
 @dataclass(frozen=True, eq=False)

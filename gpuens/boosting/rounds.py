@@ -8,6 +8,7 @@ their place:
     gradients     ``steps.pieces``: of a part of the rows at a time, where not all fit into memory
     grow          ``steps.fused``: in one call with the steps behind it, on the CPU
     leaf values   ``steps.linear_leaves``: functions of the features in place of constants
+    trees         ``steps.one_tree``: one for all outputs, with a value of each in every leaf
     update        ``steps.fused``: joined with the next gradients, on a GPU
 
 ``steps.line_search`` comes between values and update; ``steps.dropout`` has rounds of its own. The
@@ -40,6 +41,7 @@ from .round_data import (
 from .steps.fused import FusedGrowth, JoinedUpdates, can_fuse, can_join
 from .steps.line_search import searched
 from .steps.linear_leaves import LinearLeafValues, LinearUpdates
+from .steps.one_tree import OneTreeGrowth, OneTreeUpdates, OneTreeValues, ProjectedGradients
 from .steps.pieces import PieceGradients, PieceGrowth
 from .steps.plain import Batch, Gradients, LeafValues, RowSampler, TreeGrowth, Updates, batch_size
 
@@ -73,7 +75,9 @@ class BoostingRounds(Rounds):
         self.training, self.builder, self._model = training, builder, model
         self.others = list({id(own): own for own in watched if own is not training.rows}.values())
         n_outputs, n_rows = training.loss.n_outputs, rows_of_all(training.n_rows)
-        size = batch_size(n_outputs, n_rows, training.n_bins.size, training.device)
+        size = n_outputs
+        if not training.settings.one_tree:
+            size = batch_size(n_outputs, n_rows, training.n_bins.size, training.device)
         starts = range(0, n_outputs, size)
         self.batches = [range(first, min(first + size, n_outputs)) for first in starts]
         self._choose_steps(any(own is training.rows for own in watched))
@@ -82,7 +86,10 @@ class BoostingRounds(Rounds):
         training, settings = self.training, self.training.settings
         gradients: Gradients
         growth: TreeGrowth
-        if settings.in_pieces:
+        if settings.one_tree:
+            gradients = ProjectedGradients(training)
+            growth = OneTreeGrowth(training, gradients)
+        elif settings.in_pieces:
             gradients = PieceGradients(training)
             growth = PieceGrowth(training, gradients)
         else:
@@ -93,9 +100,12 @@ class BoostingRounds(Rounds):
         is_linear = settings.ridge is not None
         joins = self.fuses and can_join(training, are_rows_watched)
         updates = LinearUpdates if is_linear else JoinedUpdates if joins else Updates
+        values = LinearLeafValues if is_linear else LeafValues
+        if settings.one_tree:
+            values, updates = OneTreeValues, OneTreeUpdates
         self.gradients, self._growth = gradients, growth
         self._sampler = RowSampler(training, gradients)
-        self._leaf_values = (LinearLeafValues if is_linear else LeafValues)(training, gradients)
+        self._leaf_values = values(training, gradients)
         self._updates = updates(training, self.others)
 
     def round(self, index: int) -> Iterator[Any]:
@@ -166,11 +176,11 @@ class BoostingRounds(Rounds):
         return grown
 
     def settle(self, finished: GrownRound) -> None:
-        for tree in finished.trees:
-            self.builder.append(tree, self.training.binner)
+        for outputs in finished.by_tree():
+            self.builder.append(outputs, self.training.binner)
 
     def keep(self, n_rounds: int) -> None:
-        self.builder.keep(n_rounds * self.training.loss.n_outputs)
+        self.builder.keep(n_rounds * self.training.n_trees)
 
     def forest(self) -> Forest:
         return self.builder.freeze()

@@ -134,16 +134,28 @@ class StartsFromPredictions(ForestEstimator):
 
 
 def base_of(
-    loss: Loss, target: Array, weight: Array, before: BoostingResult | None, device: Device
+    loss: Loss,
+    width: int,
+    target: Array,
+    weight: Array,
+    before: BoostingResult | None,
+    device: Device,
 ) -> np.ndarray:
     """Return the raw prediction before the first tree: the best constant, or that of the model
     before."""
     if before is None:
         loss.check_training(target, weight, device)
         return loss.base_score(target, weight, device)
-    if before.forest.n_outputs != loss.n_outputs:
+    forest = before.forest
+    if forest.n_outputs != loss.n_outputs:
         raise ValueError(
-            f"The model that warm_start=True continues has {before.forest.n_outputs} trees a "
+            f"The model that warm_start=True continues has {forest.n_outputs} trees a "
             f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
         )
-    return before.forest.base
+    if forest.width != width:
+        trained, asked = ("one" if each > 1 else "one each" for each in (forest.width, width))
+        raise ValueError(
+            f"The {loss.n_outputs} outputs of the model that training continues have {trained} "
+            f"tree a round, multi_strategy asks for {asked}: set it as it was, or warm_start=False."
+        )
+    return forest.base

@@ -272,13 +272,14 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
         check_is_fitted(self)
         device = self._device_to_predict(X)
-        forest, n_outputs = self.forest_, self.forest_.n_outputs
+        forest = self.forest_
+        of_round = forest.n_outputs // forest.width
         with self._working_on(device):
             table = self._rows(X, device)
             raw = self._first_raw(table, device)
-        for first in range(0, forest.n_trees, n_outputs):
+        for first in range(0, forest.n_trees, of_round):
             with self._working_on(device):  # not around the yield: it is the caller's time
-                forest.slice(first, first + n_outputs).add_to(raw, table, device)
+                forest.slice(first, first + of_round).add_to(raw, table, device)
                 result = to_input_library(finish(raw, device), X)
             yield result
 

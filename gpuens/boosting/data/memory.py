@@ -29,7 +29,7 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..parameters import folds_of, most_rounds
+from ..parameters import folds_of, most_rounds, width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
 from .size import DataSize
@@ -136,8 +136,9 @@ def _plan(
     n_outputs = data.n_outputs
     table = n * n_features * data.itemsize
     n_all = data.n_all or n
-    batch = batch_size(n_outputs, n_all, n_features, device)
-    n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
+    width = width_of(estimator, loss)
+    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, device)
+    n_numbered = n_outputs // width + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
     sample_of_all = max(1, int(n_all * float(estimator.subsample)))
     most_nodes = fr.node_capacity(params, sample_of_all)
@@ -168,6 +169,7 @@ def _plan(
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
+        "gradients of all outputs": (8 * width + PROJECTION_BYTES) * n if width > 1 else 0,
         "records": _record_bytes(estimator, data, device) * batch * in_sample,
         **_bytes_of_loss(estimator, loss, data),
         "samples and steps": _bytes_of_round(estimator, loss, data, device),
@@ -178,7 +180,7 @@ def _plan(
         "histograms": histograms,
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
-        "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, params, sample_of_all)),
+        "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)),
         "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
@@ -214,7 +216,7 @@ def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) 
     all take part."""
     if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == "auto":
         return False
-    if batch_size(data.n_outputs, *data.shape, device) > 1:
+    if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, device) > 1:
         return False
     is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
     revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
@@ -233,6 +235,8 @@ STEP_BYTES: dict[type[Loss], int] = {
 STEP_BYTES_OF_OUTPUTS, SEARCH_BYTES, WEIGHTED_BYTES = 16, 40, 5
 """The same where trees have several outputs, where steps are searched for, and while the rows that
 have a weight are listed."""
+PROJECTION_BYTES = 32
+"""Bytes of a row while the gradients of all outputs are added up for one tree, and its weight."""
 READING_BYTES = 12
 """Bytes of a row's target, or weight, while it is read."""
 
@@ -375,10 +379,12 @@ def _sets(estimator: Any) -> int:
     return 0 if estimator.categorical_features is None else 4 * CODE_WORDS
 
 
-def _forest_bytes(estimator: Any, n_outputs: int, params: GrowthParams, in_sample: int) -> int:
+def _forest_bytes(
+    estimator: Any, n_outputs: int, width: int, params: GrowthParams, in_sample: int
+) -> int:
     leaves = max(1, in_sample // params.min_samples_leaf)
     if params.max_depth < 31:
         leaves = min(leaves, 2**params.max_depth)
     leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
-    n_trees = int(most_rounds(estimator)) * n_outputs
-    return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8)
+    n_trees = int(most_rounds(estimator)) * n_outputs // width
+    return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8 * width)

@@ -213,6 +213,15 @@ class Gradients:
             largest, total = max(largest, float(totals.max_g)), total + float(totals.sum_h)
         return largest, total
 
+    def squares(self) -> list[float]:
+        """Return the sum of the squared gradients of each output, as they are before a round."""
+        loss, shared = self._loss_of(0)
+        found = []
+        for k in range(loss.n_outputs):
+            self._of_output(loss, k, shared)
+            found.append(ordered_sum(self.g[0].astype(np.float64) ** 2, self.training.device))
+        return found
+
     def _loss_of(self, index: int) -> tuple[Any, Array]:
         """Return the loss of a round for all rows, and its shared values."""
         training = self.training
@@ -247,20 +256,25 @@ class TreeGrowth:
 
     def start(self, round_: Round, outputs: range, totals: Sequence[Totals]) -> Batch:
         """Start to grow trees on the gradients at hand; ``totals`` are theirs."""
-        training = self.training
         g, h = self.gradients.g[: len(outputs)], self.gradients.h[: len(outputs)]
-        codes, draws = training.rows.codes, training.draws(round_, outputs)
+        return Batch(outputs, totals, self.grow_on(round_, outputs, g, h, totals))
+
+    def grow_on(
+        self, round_: Round, trees: range, g: Array, h: Array, totals: Sequence[Totals]
+    ) -> GrownTrees:
+        """Start to grow some trees of a round on gradients, arrays of a line a tree."""
+        training = self.training
+        codes, draws = training.rows.codes, training.draws(round_, trees)
         scales = [scales_for(own, training.n_rows) for own in totals]
         records = records_for(codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales)
-        trees = grow(
+        return grow(
             codes,
             training.n_bins,
             records,
-            training.tree_keys(round_, outputs),
+            training.tree_keys(round_, trees),
             params_of(training, round_.sample),
             training.settings.rules,
         )
-        return Batch(outputs, totals, trees)
 
 
 def params_of(training: Training, sample: Sample) -> GrowthParams:
@@ -301,14 +315,15 @@ class LeafValues:
         trees, rate = batch.trees, round_.rate
         return [OutputTree(trees, i, k, values[i], rate) for i, k in enumerate(batch.outputs)]
 
-    def leaf_batch(self, round_: Round, batch: Batch) -> LeafBatch:
-        """Return the trees with the rows that they were grown on."""
+    def leaf_batch(self, round_: Round, batch: Batch, first: int = 0) -> LeafBatch:
+        """Return the trees with the rows that they were grown on, whose gradients begin with line
+        ``first`` of the arrays."""
         training, outputs = self.training, batch.outputs
         rows = training.rows
         return LeafBatch(
             trees=batch.trees,
-            g=self.gradients.g[: len(outputs)],
-            h=self.gradients.h[: len(outputs)],
+            g=self.gradients.g[first : first + len(outputs)],
+            h=self.gradients.h[first : first + len(outputs)],
             totals=batch.totals,
             read_target=lambda i: training.loss.targets(rows.y, outputs[i], training.device),
             raw=rows.raw[outputs.start : outputs.stop],
