@@ -295,6 +295,7 @@ FLAG = ["yes", 2, None, "True"]
 PARAMETERS: dict[str, list[Any]] = {
     "loss": ["mse", None, 3, len, int],
     "line_search": FLAG,
+    "multi_strategy": ["one_tree", 1, None, True],
     "dropout": [-0.1, 1.5, NAN, None, "0.2", True],
     "skip_dropout": [-0.1, 1.5, NAN, None, "0.2", True],
     "max_drop": COUNT,

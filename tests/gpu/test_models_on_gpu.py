@@ -69,6 +69,17 @@ BOOSTED: dict[str, Case] = {
     "linear leaves of classes": (
         "GradientBoostingClassifier", 3, {"linear_leaves": True, "linear_lambda": 0.1},
     ),
+    "one tree for all classes": (
+        "GradientBoostingClassifier", 5, {"multi_strategy": "multi_output_tree", "subsample": 0.7},
+    ),
+    "one tree, goss": (
+        "GradientBoostingClassifier", 3,
+        {"multi_strategy": "multi_output_tree", "sampling": "goss", "learning_rate": 1.0},
+    ),
+    "one tree for two quantiles": (
+        "GradientBoostingRegressor", 0,
+        {"multi_strategy": "multi_output_tree", "loss": "quantile", "quantile": [0.2, 0.8]},
+    ),
     "features drawn": (
         "GradientBoostingClassifier", 3,
         {"colsample_bytree": 0.8, "colsample_bylevel": 0.8, "colsample_bynode": 0.6},
