@@ -60,13 +60,13 @@ from .parameters import (
     most_rounds,
     rules_of_columns,
     schedule_of,
-    width_of,
 )
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
 from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
 from .steps.linear_leaves import require_linear
+from .steps.one_tree import width_of
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
 

@@ -35,6 +35,7 @@ class ForestBuilder:
         self._before = empty if before is None else before
         if linear:
             self._before = LinearForest.of(self._before)
+        self._is_linear = isinstance(self._before, LinearForest)
         self._trees: list[dict[str, np.ndarray]] = []
         self._coded: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, Binner]] = []
 
@@ -46,8 +47,8 @@ class ForestBuilder:
         if grown.left_codes.size:
             begin, categories = _category_sets(grown, nodes, binner)
         value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
-        cover = sum(own.values.hessian for own in outputs) / len(outputs)
-        added = {
+        cover = np.sum([own.values.hessian for own in outputs], axis=0) / len(outputs)
+        added: dict[str, np.ndarray] = {
             "output": np.array([tree.output], np.int32),
             "missing_left": grown.missing_left[nodes],
             "left": grown.left[nodes],
@@ -124,10 +125,6 @@ class ForestBuilder:
         offset = np.cumsum([0, *sizes], dtype=np.int64)
         added = replace(self._before.slice(0, 0), offset=offset, **arrays)
         return type(self._before).concatenate([self._before, added])
-
-    @property
-    def _is_linear(self) -> bool:
-        return isinstance(self._before, LinearForest)
 
 
 def _linear_arrays(

@@ -264,26 +264,6 @@ def learning_rate_for(estimator: Any, n_rows: int) -> Any:
     return min(max(0.04 * (n_rows / 6000) ** 0.2, 0.02), 0.1)
 
 
-def width_of(estimator: Any, loss: Loss) -> int:
-    """Return the number of values of a leaf.
-
-    Raises
-    ------
-    ValueError
-        A parameter needs a tree for each output.
-    """
-    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
-        return 1
-    for name in ("dropout", "linear_leaves", "monotonic_cst"):
-        value = getattr(estimator, name)
-        if value is not None and value is not False and value != 0:
-            raise ValueError(
-                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
-                "its default, or multi_strategy='one_output_per_tree'."
-            )
-    return loss.n_outputs
-
-
 def dropout_settings(estimator: Any) -> DropoutSettings:
     """Return the settings of dropout, as plain numbers."""
     most = estimator.max_drop

@@ -6,7 +6,6 @@ All modules of the room share them, and none of these is imported here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -142,15 +141,11 @@ class Training:
         """The weights as integers, for quantiles."""
         return whole_weights(self.rows.weight, self.device)
 
-    @property
-    def n_trees(self) -> int:
-        """Trees of a round."""
-        return 1 if self.settings.one_tree else self.loss.n_outputs
-
     def draws(self, round_: Round, trees: range) -> Draws:
         """Return the keys of some trees of a round."""
         rounding, tree = self.keys
-        return Draws(rounding, tree, round_.index * self.n_trees + trees.start)
+        n_trees = 1 if self.settings.one_tree else self.loss.n_outputs
+        return Draws(rounding, tree, round_.index * n_trees + trees.start)
 
     def tree_keys(self, round_: Round, trees: range) -> np.ndarray:
         """Return the key of each of these trees, for the sampling of features, uint64."""
@@ -261,11 +256,6 @@ class GrownRound:
     index: int
     trees: list[OutputTree]
     drop: Drop | None = None
-
-    def by_tree(self) -> list[list[OutputTree]]:
-        """Return the outputs of each tree: of one, or of all."""
-        of_one = groupby(self.trees, key=lambda tree: (id(tree.trees), tree.i))
-        return [list(outputs) for _, outputs in of_one]
 
 
 @dataclass(frozen=True, eq=False)

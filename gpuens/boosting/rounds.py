@@ -80,6 +80,7 @@ class BoostingRounds(Rounds):
             size = batch_size(n_outputs, n_rows, training.n_bins.size, training.device)
         starts = range(0, n_outputs, size)
         self.batches = [range(first, min(first + size, n_outputs)) for first in starts]
+        self._n_trees = 1 if training.settings.one_tree else n_outputs
         self._choose_steps(any(own is training.rows for own in watched))
 
     def _choose_steps(self, are_rows_watched: bool) -> None:
@@ -176,11 +177,12 @@ class BoostingRounds(Rounds):
         return grown
 
     def settle(self, finished: GrownRound) -> None:
-        for outputs in finished.by_tree():
-            self.builder.append(outputs, self.training.binner)
+        width = len(finished.trees) // self._n_trees
+        for first in range(0, len(finished.trees), width):
+            self.builder.append(finished.trees[first : first + width], self.training.binner)
 
     def keep(self, n_rounds: int) -> None:
-        self.builder.keep(n_rounds * self.training.n_trees)
+        self.builder.keep(n_rounds * self._n_trees)
 
     def forest(self) -> Forest:
         return self.builder.freeze()

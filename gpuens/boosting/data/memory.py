@@ -29,7 +29,8 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..parameters import folds_of, most_rounds, width_of
+from ..parameters import folds_of, most_rounds
+from ..steps.one_tree import width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
 from .size import DataSize
@@ -180,7 +181,9 @@ def _plan(
         "histograms": histograms,
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
-        "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)),
+        "trees": on_host_only(
+            capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)
+        ),
         "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"

@@ -20,18 +20,38 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import NodeValues, Totals, Update
 from ...kernels.runtime.each import each
 from ...kernels.scalars.losses import Given
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import PURPOSE_PROJECTIONS, draw, subkey
 from ...kernels.statistics.gradients import gradients
+from ...losses import Loss
 from ..round_data import OutputTree, Round, Training
 from .plain import Batch, Gradients, LeafValues, TreeGrowth, Updates
 from .sampling import scale_statistics
 
 _draw, _subkey = vectorise(draw), vectorise(subkey)
+
+
+def width_of(estimator: Any, loss: Loss) -> int:
+    """Return the number of values of a leaf.
+
+    Raises
+    ------
+    ValueError
+        A parameter needs a tree for each output.
+    """
+    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
+        return 1
+    for name in ("dropout", "linear_leaves", "monotonic_cst"):
+        value = getattr(estimator, name)
+        if value is not None and value is not False and value != 0:
+            raise ValueError(
+                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
+                "its default, or multi_strategy='one_output_per_tree'."
+            )
+    return loss.n_outputs
 
 
 class ProjectedGradients(Gradients):
@@ -70,7 +90,8 @@ class ProjectedGradients(Gradients):
     def _project(self, round_: Round) -> Totals:
         """Fill in the gradients of the tree. The outputs are added one after the other in float64,
         so that they are the same on all devices."""
-        xp, total = self.training.device.xp, 0.0
+        xp = self.training.device.xp
+        total = xp.zeros(self.training.n_rows)
         for factor, g in zip(self._factors(round_.index), self.g, strict=True):
             total = total + factor * g.astype(xp.float64)
         nothing = self._weight[:0]
