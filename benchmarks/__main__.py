@@ -13,6 +13,7 @@ PROGRAMS = {
     "many_fits": "time of fifty small fits at once, beside LightGBM and XGBoost one by one",
     "predict": "time to predict a table and a single row",
     "accuracy": "errors of all estimators on real data, beside the other libraries",
+    "defaults": "errors of gradient boosting with nothing set, beside the other libraries",
     "forests": "time to train and use trees, forests and AdaBoost, beside scikit-learn",
     "learners": "quality and CPU time of rankings, survival, distributions and oblique forests",
     "memory": "peak memory of training",
@@ -30,7 +31,8 @@ PROGRAMS = {
     "gpu_model": "time on GPUs that are not here, modelled from the compiled kernels",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests", "crossover")
-ROOMS = {"accuracy": "accuracy", "learners": "learners", "report": "report", "gpu_model": "model",
+ROOMS = {**dict.fromkeys(("accuracy", "defaults"), "accuracy"),
+         "learners": "learners", "report": "report", "gpu_model": "model",
          **dict.fromkeys(OF_GPUS, "gpu")}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = (*OF_GPUS, "gpu_model", "scaling")

@@ -14,6 +14,7 @@ from .boosting.data.memory import boosting_plan
 from .boosting.data.size import DataSize
 from .boosting.data.tables import EntriesTable, table_of
 from .boosting.estimator import BoostingEstimator
+from .boosting.from_data import settled
 from .boosting.parameters import growth_params
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
@@ -147,6 +148,11 @@ def _plan_of_boosting(
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     loss = estimator._read_loss()
     n_trees *= loss.n_outputs  # quantiles, or parameters of a distribution
+    if is_of_classes:
+        loss = loss.for_classes(max(2, n_outputs))
+    stops_early = estimator._stops_early(n_all or shape[0], False)
+    ends = n_workers is not None, stops_early
+    estimator = settled(estimator, loss, n_all or shape[0], is_sparse(X), *ends)
     params = growth_params(estimator, (n_all or shape[0], shape[1]))
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):

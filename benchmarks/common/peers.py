@@ -49,7 +49,7 @@ def measure_each(names: Iterable[str], measure: Callable[[str], Any]) -> dict[st
 class Settings:
     """Settings that every library shares. ``None`` leaves one to the library's default."""
 
-    n_trees: int = 100
+    n_trees: int | None = 100
     max_leaf_nodes: int | None = 63
     learning_rate: float | None = 0.1
     max_bins: int | None = 255

@@ -14,7 +14,9 @@ from .machine import ROOT
 from .peers import GapError, Task
 
 DATA = ROOT.parent / "shared" / "data"
-REGRESSION = ("california_housing", "bike", "datacar", "ames")
+REGRESSION = (
+    "california_housing", "california_housing_missing", "bike", "datacar", "ames", "diamonds",
+)  # fmt: skip
 """The tables with numbers as targets; those of the others are classes."""
 SURVIVAL = ("metabric", "gbsg2")
 """Those with times."""

@@ -18,8 +18,8 @@ from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResu
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from .forest_builder import ForestBuilder
+from .from_data import N_PARTS, folds_of
 from .metrics import Metric
-from .parameters import MOST_ROUNDS, N_PARTS, folds_of
 from .round_data import GrownRound, Training, TrainingRows
 from .rounds import BoostingRounds
 
@@ -76,6 +76,7 @@ def rounds_for(
     n_folds: int,
     metric: Metric,
     has_constant: bool,
+    most: int,
 ) -> int:
     """Return the number of rounds after which a metric of the rows held out is best.
 
@@ -91,6 +92,8 @@ def rounds_for(
     metric : Metric
     has_constant : bool
         Whether raw predictions begin with the best constant; else with those of all rows.
+    most : int
+        Rounds.
     """
     pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
     folds = FoldsTogether([FoldRounds(own, builder, [own.rows], no_model) for own, _ in pairs])
@@ -103,7 +106,7 @@ def rounds_for(
     stopping = EarlyStopping(PATIENCE, 0.0, metric.higher_is_better)
     evaluation = Evaluation(DATA, metric.name, held_out, mean)
     runs_ahead = training.device.runs_ahead
-    plan = TrainingPlan(MOST_ROUNDS, 0, {}, [evaluation], stopping, (), True, runs_ahead)
+    plan = TrainingPlan(most, 0, {}, [evaluation], stopping, (), True, runs_ahead)
     train(folds, plan)
     return max(stopping.best_iteration, 1)  # Ctrl-C ends the search, not the training
 

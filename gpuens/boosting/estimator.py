@@ -39,7 +39,6 @@ from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
 from .data.memory import boosting_plan, reading_plan
-from .data.shared_bins import refuse
 from .data.sharing import (
     callbacks_of_all,
     evaluations,
@@ -50,14 +49,13 @@ from .data.sharing import (
 )
 from .data.tables import table_of
 from .forest_builder import ForestBuilder
+from .from_data import is_auto, likely_rounds, most_rounds, settled
 from .metrics import Metric, RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
     check_parameters,
     feature_rules,
     growth_params,
-    learning_rate_for,
-    most_rounds,
     rules_of_columns,
     schedule_of,
 )
@@ -181,30 +179,34 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
         n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
-        return boosting_work(size_of(X), n_trees).times(most_rounds(self))
+        return boosting_work(size_of(X), n_trees).times(likely_rounds(self))
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
-        if init is not None and self.n_estimators == "auto":
-            raise ValueError(
-                "n_estimators='auto' begins a model, and init continues one, which knows the rows "
-                "that would be held out: pass a number of rounds."
-            )
         before = self._result_before() if init is None else self._result_of(init)
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        n_rounds = int(most_rounds(self)) + (before.n_iter if before and init is not None else 0)
         sets, share = self._training_sets(given, loss, device, before is None)
         table, loss = sets[0].table, self._fitted_loss
         with sharing_again(share):
-            settings = self._round_settings(n_rounds, (rows_of_all(table.shape[0]), table.shape[1]))
+            shape = rows_of_all(table.shape[0]), table.shape[1]
+            continues = before is not None or share is not None
+            ends = continues, self.do_early_stopping_
+            chosen = settled(self, loss, shape[0], table.is_sparse, *ends)
+            n_rounds = int(most_rounds(chosen, shape[0]))
+            n_rounds += before.n_iter if before and init is not None else 0
+            settings = chosen._round_settings(n_rounds, shape)
+            searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
             columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
             size = table.size(
                 columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
                 share and share.n_all, sets[0].weight.size > 0,
             )  # fmt: skip
         del table
-        plan = boosting_plan(self, loss, settings.params, size, device)
+        self.__dict__.pop("learning_rate_", None)
+        if is_auto(self.learning_rate):
+            self.learning_rate_ = chosen.learning_rate
+        plan = boosting_plan(chosen, loss, settings.params, size, device)
         plan.require()
         if is_first_worker():
             patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
@@ -219,7 +221,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             if columns is not None:
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
                 settings = replace(settings, rules=rules_of_columns(rules, binner.features))
-            return self._boost(sets, before, n_rounds, settings, device, binner, plan, is_new)
+            how = settings, device, binner, plan, is_new, searches
+            return self._boost(sets, before, n_rounds, *how)
 
     def _training_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
@@ -236,9 +239,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
         settings: RoundSettings, device: Device, binner: Binner, memory: MemoryPlan, is_new: bool,
+        searches: bool,
     ) -> BoostingResult:  # fmt: skip
         """Train on the first of the sets and evaluate on the others, which leave the list."""
-        loss, builder = self._begin(sets[0], before, device)
+        loss, builder = self._begin(sets[0], before, settings, device)
         dropout = self._dropout_after(before, builder, binner)
         start = builder.freeze()
         # No frame holds a set while it is binned but the list: a table that is not the user's own
@@ -267,26 +271,22 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         settings = replace(settings, in_pieces=memory.in_pieces)
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
-        if self.n_estimators == "auto" and not self.do_early_stopping_:
-            plan = replace(plan, n_rounds=self._best_rounds(training, builder, metrics[0]))
+        if searches:
+            found = self._best_rounds(training, builder, metrics[0], n_rounds)
+            plan = replace(plan, n_rounds=found)
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
         rounds = DropoutRounds(dropout, *of_rounds) if dropout else BoostingRounds(*of_rounds)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
-    def _best_rounds(self, training: Training, builder: ForestBuilder, metric: Metric) -> int:
+    def _best_rounds(
+        self, training: Training, builder: ForestBuilder, metric: Metric, most: int
+    ) -> int:
         """Return the number of rounds that is best for rows held out."""
-        if current_share() is not None:
-            refuse("n_estimators", "auto", "pass a number, or eval_set")
-        if hasattr(self, "init_"):
-            raise ValueError(
-                f"n_estimators='auto' does not go with init={self.init!r}, which knows the rows "
-                "held out: pass a number of rounds, or eval_set with early_stopping=True."
-            )
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
-        n_rounds = rounds_for(training, builder, fold_of, n_folds, metric, has_constant)
+        n_rounds = rounds_for(training, builder, fold_of, n_folds, metric, has_constant, most)
         if self.verbose:
             print(
                 f"n_estimators='auto': {n_rounds} rounds, by the {metric.name} of rows held out",
@@ -300,11 +300,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return to_numpy(y).astype(np.int64) if self._n_classes() else np.empty(0, np.int64)
 
     def _begin(
-        self, rows: RawRows, before: BoostingResult | None, device: Device
+        self, rows: RawRows, before: BoostingResult | None, settings: RoundSettings, device: Device
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
         target = _outputs_first(rows.target).astype(np.float64, copy=False)
-        width = width_of(self, self._fitted_loss)
+        width = self._fitted_loss.n_outputs if settings.one_tree else 1
         base = base_of(self._fitted_loss, width, target, rows.weight, before, device)
         loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
@@ -333,14 +333,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw, values)
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
-        """Read the parameters, for so many rounds, and rows of all workers and features."""
-        rate = learning_rate_for(self, shape[0])
-        self.__dict__.pop("learning_rate_", None)
-        if rate is not self.learning_rate:
-            self.learning_rate_ = rate
+        """Read the parameters, of which none is "auto" any more, for so many rounds, and rows of
+        all workers and features."""
         return RoundSettings(
             growth_params(self, shape),
-            schedule_of(rate, n_rounds),
+            schedule_of(self.learning_rate, n_rounds),
             self._sampling(self._fitted_loss),
             self._seed,
             bool(self.line_search),

@@ -38,6 +38,7 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import Loss
 from ..ranking_metrics import RankingMetric, ranking_metric_of
+from .from_data import is_auto, most_rounds
 from .steps.sampling import SCHEMES
 
 
@@ -46,9 +47,9 @@ class BoostingParameters:
     """The parameters of gradient boosting, for classes and for regression."""
 
     loss: str | Loss | Callable[..., Any] = field(kw_only=False)
-    n_estimators: int | str = 100
-    learning_rate: float | str | Sequence[float] | Callable[[int], float] = 0.1
-    multi_strategy: str = "one_output_per_tree"
+    n_estimators: int | str = "auto"
+    learning_rate: float | str | Sequence[float] | Callable[[int], float] = "auto"
+    multi_strategy: str = "auto"
     line_search: bool = False
     dropout: float = 0.0
     skip_dropout: float = 0.0
@@ -66,13 +67,13 @@ class BoostingParameters:
     min_gain_to_split: float = 0.0
     min_impurity_decrease: float = 0.0
     max_bins: int = 255
-    subsample: float = 1.0
+    subsample: float | str = "auto"
     sampling: str = "uniform"
     top_rate: float = 0.2
     other_rate: float = 0.1
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
-    colsample_bynode: float = 1.0
+    colsample_bynode: float | str = "auto"
     max_features: int | float | str | None = None
     categorical_features: Any = "from_dtype"
     cat_smooth: float | str = "auto"
@@ -126,12 +127,6 @@ def _can_start(value: Any) -> bool:
 
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
-MOST_ROUNDS = 2000
-"""Most rounds of ``n_estimators="auto"``."""
-N_PARTS = 10
-"""Parts of the rows, one of which a training of ``n_estimators="auto"`` holds out."""
-ROWS_HELD_OUT = 1000
-"""Rows that such trainings hold out at least, if there are so many."""
 AUTO_SMOOTHING = 10.0
 """The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
 
@@ -178,16 +173,16 @@ RULES = {
     "max_cat_to_onehot": COUNT,
     "cat_hash_groups": COUNT,
     "class_weight": NONE | one_of("balanced") | CLASS_FACTORS,
-    "subsample": SHARE,
+    "subsample": one_of("auto") | SHARE,
     "sampling": one_of(*SCHEMES),
     "top_rate": FROM_ZERO_TO_ONE,
     "other_rate": SHARE,
     "colsample_bytree": SHARE,
     "colsample_bylevel": SHARE,
-    "colsample_bynode": SHARE,
+    "colsample_bynode": one_of("auto") | SHARE,
     "max_features": FEATURES,
     "init": START,
-    "multi_strategy": one_of("one_output_per_tree", "multi_output_tree"),
+    "multi_strategy": one_of("auto", "one_output_per_tree", "multi_output_tree"),
     "line_search": SWITCH,
     "dropout": FROM_ZERO_TO_ONE,
     "skip_dropout": FROM_ZERO_TO_ONE,
@@ -223,7 +218,8 @@ def check_parameters(estimator: Any) -> None:
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."
         )
-    if estimator.max_features is not None and float(estimator.colsample_bynode) != 1.0:
+    at_node = 1.0 if is_auto(estimator.colsample_bynode) else float(estimator.colsample_bynode)
+    if estimator.max_features is not None and at_node != 1.0:
         raise ValueError(
             f"max_features={estimator.max_features!r} and colsample_bynode="
             f"{estimator.colsample_bynode} both say how many features a node looks at: pass one."
@@ -231,37 +227,10 @@ def check_parameters(estimator: Any) -> None:
     several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
     for metric in estimator.scoring if several else [estimator.scoring]:
         _METRIC.check("scoring", metric)
-    if _is_auto(estimator.n_estimators) and estimator.dropout:
-        raise ValueError(
-            f"n_estimators='auto' does not go with dropout={estimator.dropout}, which changes the "
-            "trees before: pass a number of rounds, or eval_set and dropout=0."
-        )
-    if not _is_auto(estimator.learning_rate):
+    if not is_auto(estimator.learning_rate):
         schedule_of(estimator.learning_rate, int(most_rounds(estimator)))
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
-
-
-def most_rounds(estimator: Any) -> Any:
-    """Return the number of rounds asked for, which may be unchecked; the most of "auto"."""
-    return MOST_ROUNDS if _is_auto(estimator.n_estimators) else estimator.n_estimators
-
-
-def folds_of(n_rows: int) -> int:
-    """Return how many trainings hold out some of so many rows, for ``n_estimators="auto"``."""
-    return min(max(-(-ROWS_HELD_OUT * N_PARTS // n_rows), 1), N_PARTS // 2)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def learning_rate_for(estimator: Any, n_rows: int) -> Any:
-    """Return the parameter, or the rate that "auto" is for so many training rows: smaller for
-    fewer, where rounds are cheap and noise is not."""
-    if not _is_auto(estimator.learning_rate):
-        return estimator.learning_rate
-    return min(max(0.04 * (n_rows / 6000) ** 0.2, 0.02), 0.1)
 
 
 def dropout_settings(estimator: Any) -> DropoutSettings:

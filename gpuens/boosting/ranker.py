@@ -29,7 +29,7 @@ from .additive import AdditiveModel
 from .estimator import BoostingEstimator
 from .forest_builder import ForestBuilder
 from .parameters import check_parameters
-from .round_data import BoostingResult, RawRows, Training
+from .round_data import BoostingResult, RawRows, RoundSettings, Training
 
 
 class OfQueries(NamedTuple):
@@ -250,9 +250,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         return -1 - to_numpy(training.rows.y[QUERY]).astype(np.int64)
 
     def _begin(
-        self, rows: RawRows, before: BoostingResult | None, device: Device
+        self, rows: RawRows, before: BoostingResult | None, settings: RoundSettings, device: Device
     ) -> tuple[Loss, ForestBuilder]:
-        loss, builder = super()._begin(rows, before, device)
+        loss, builder = super()._begin(rows, before, settings, device)
         self.__dict__.pop("position_bias_", None)
         if bias := getattr(loss, "bias", None):
             self.position_bias_ = bias.value

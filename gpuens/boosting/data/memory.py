@@ -29,7 +29,7 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..parameters import folds_of, most_rounds
+from ..from_data import folds_of, most_rounds
 from ..steps.one_tree import width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
@@ -389,5 +389,5 @@ def _forest_bytes(
     if params.max_depth < 31:
         leaves = min(leaves, 2**params.max_depth)
     leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
-    n_trees = int(most_rounds(estimator)) * n_outputs // width
+    n_trees = int(most_rounds(estimator, in_sample)) * n_outputs // width
     return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8 * width)

@@ -38,6 +38,7 @@ class FeatureTable:
     """
 
     is_binned: ClassVar[bool] = False
+    is_sparse: ClassVar[bool] = False
     without_values: ClassVar[tuple[str, str, str] | None] = None
     """What the table is, why it has no numbers, and what to pass instead, where it has none."""
 
@@ -132,6 +133,7 @@ class FeatureTable:
 class EntriesTable(FeatureTable):
     """The features as the entries of a sparse matrix, ``values`` is a ``SparseTable``."""
 
+    is_sparse = True
     without_values = "a sparse X", "whose values are not at hand", "X.toarray()"
 
     def columns_to_grow_on(

@@ -1,0 +1,102 @@
+"""What "auto" stands for in the parameters of gradient boosting, where nothing else is asked for.
+
+With ``n_estimators="auto"`` rows that are held out decide the number of rounds (see ``auto``). Then
+low rates, and rounds that see a part of the table each, pay: the other parameters are "auto" too.
+Where no rows can be held out, and with a number of rounds, they are what a hundred rounds want.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..losses import Loss
+from ..losses.classes import ClassLoss
+
+AUTO = "auto"
+MOST_ROUNDS, FEWEST_ROUNDS = 2000, 300
+"""Most rounds of ``n_estimators="auto"``: of at most ``SEVERAL_ROWS`` rows, and of very many."""
+SEVERAL_ROWS = 20_000
+LIKELY_ROUNDS = 500
+"""For the choice of a device, with those of the search."""
+FIXED_ROUNDS, FIXED_RATE = 100, 0.1
+"""Rounds where no rows can be held out; the rate of a given number of rounds."""
+LEAST_ROWS = 50
+"""Rows below which none are held out."""
+N_PARTS = 10
+"""Parts of the rows, one of which a training of ``n_estimators="auto"`` holds out."""
+ROWS_HELD_OUT = 500
+"""Rows that such trainings hold out at least, if there are so many."""
+SUBSAMPLE, COLSAMPLE = 0.8, 0.6
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is "auto"."""
+    return isinstance(value, str) and value == AUTO
+
+
+def most_rounds(estimator: Any, n_rows: int = 0) -> Any:
+    """Return the number of rounds asked for, which may be unchecked; the most of "auto" for so many
+    rows."""
+    if not is_auto(estimator.n_estimators):
+        return estimator.n_estimators
+    few = (SEVERAL_ROWS / max(n_rows, SEVERAL_ROWS)) ** 0.5
+    return max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
+
+
+def likely_rounds(estimator: Any) -> Any:
+    """Return the number of rounds asked for, or one that is likely for "auto"."""
+    return LIKELY_ROUNDS if is_auto(estimator.n_estimators) else estimator.n_estimators
+
+
+def folds_of(n_rows: int) -> int:
+    """Return how many trainings hold out some of so many rows, for ``n_estimators="auto"``."""
+    return min(max(-(-ROWS_HELD_OUT * N_PARTS // n_rows), 1), N_PARTS // 2)
+
+
+def settled(
+    estimator: Any, loss: Loss, n_rows: int, is_sparse: bool, continues: bool, stops_early: bool
+) -> Any:
+    """Return a copy of an estimator in which numbers stand for "auto". ``n_estimators`` remains so
+    where rounds are searched for, or early stopping ends them.
+
+    Parameters
+    ----------
+    estimator : BoostingEstimator
+    loss : Loss
+        Of the training rows.
+    n_rows : int
+        To train on.
+    is_sparse : bool
+        Whether the table is sparse: drawing features at nodes would read all of its columns.
+    continues : bool
+        Whether a model goes on, or workers share the rows: none can be held out.
+    stops_early : bool
+    """
+    chosen = copy.copy(estimator)
+    starts = getattr(estimator, "init", None) not in (None, "zero")
+    can_hold_out = not (continues or starts or estimator.dropout) and n_rows >= LEAST_ROWS
+    searches = is_auto(estimator.n_estimators) and can_hold_out and not stops_early
+    if is_auto(estimator.n_estimators) and not (searches or stops_early):
+        chosen.n_estimators = FIXED_ROUNDS
+    several = loss.n_outputs > 2 and isinstance(loss, ClassLoss)
+    needs_each = estimator.dropout or estimator.linear_leaves
+    draws_rows = searches and estimator.sampling == "uniform"
+    draws_features = searches and estimator.max_features is None and not is_sparse
+    one_tree = searches and several and not needs_each
+    found = {
+        "learning_rate": rate_for(n_rows, one_tree) if searches else FIXED_RATE,
+        "subsample": SUBSAMPLE if draws_rows else 1.0,
+        "colsample_bynode": COLSAMPLE if draws_features else 1.0,
+        "multi_strategy": "multi_output_tree" if one_tree else "one_output_per_tree",
+    }
+    for name, value in found.items():
+        if is_auto(getattr(estimator, name)):
+            setattr(chosen, name, value)
+    return chosen
+
+
+def rate_for(n_rows: int, one_tree: bool) -> float:
+    """Return the learning rate for so many training rows: smaller for fewer, where rounds are cheap
+    and noise is not, and twice as large where a tree serves all outputs."""
+    return min(max(0.06 * (n_rows / 6000) ** 0.2, 0.03), 0.1) * (1 + one_tree)
