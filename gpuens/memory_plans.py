@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from .boosting.data.auto_values import settled
 from .boosting.data.memory import boosting_plan
 from .boosting.data.size import DataSize
 from .boosting.data.tables import EntriesTable, table_of
 from .boosting.estimator import BoostingEstimator
-from .boosting.from_data import settled
 from .boosting.parameters import growth_params
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes

@@ -17,8 +17,8 @@ import numpy as np
 from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
+from .data.auto_values import N_PARTS, folds_of
 from .forest_builder import ForestBuilder
-from .from_data import N_PARTS, folds_of
 from .metrics import Metric
 from .round_data import GrownRound, Training, TrainingRows
 from .rounds import BoostingRounds

@@ -38,6 +38,7 @@ from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
+from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled
 from .data.memory import boosting_plan, reading_plan
 from .data.sharing import (
     callbacks_of_all,
@@ -49,7 +50,6 @@ from .data.sharing import (
 )
 from .data.tables import table_of
 from .forest_builder import ForestBuilder
-from .from_data import is_auto, likely_rounds, most_rounds, settled
 from .metrics import Metric, RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
@@ -179,7 +179,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
         n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
-        return boosting_work(size_of(X), n_trees).times(likely_rounds(self))
+        n_rounds = FEWEST_ROUNDS if is_auto(self.n_estimators) else self.n_estimators
+        return boosting_work(size_of(X), n_trees).times(n_rounds)
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)

@@ -38,7 +38,7 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import Loss
 from ..ranking_metrics import RankingMetric, ranking_metric_of
-from .from_data import is_auto, most_rounds
+from .data.auto_values import is_auto, most_rounds
 from .steps.sampling import SCHEMES
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-BOOSTING = """Parameters are in groups, the most important groups and parameters first. Most models
-    need ``n_estimators`` and ``learning_rate`` (or ``early_stopping``),
-    ``max_leaf_nodes`` and ``min_samples_leaf``.
+BOOSTING = """Parameters are in groups, the most important groups and parameters first. With nothing
+    set, rows that are held out decide how long to train; the other parameters that are "auto"
+    follow from that, and are what they always were for a number of rounds.
 
     Parameters
     ----------
     Model
         What is learned, and in how many steps.
     loss : <losses>
-    n_estimators : int or "auto", default=100
+    n_estimators : int or "auto", default="auto"
         Rounds of boosting; a round grows one tree, or one a class where there are more
-        than two, or one a target or quantile where there are several. More rounds fit closer:
-        raise it until the metric of held-out rows stops improving, or let ``early_stopping`` do so.
-        "auto" holds rows out, in turn where there are few, finds the number of rounds that is
-        best for them, at most 2000, and trains so many on all rows, which takes several times as
-        long; where early stopping watches other rows, these decide.
-    learning_rate : float, "auto", sequence of float or callable, default=0.1
+        than two, or one a target or quantile where there are several. "auto" holds rows out, in
+        turn where there are few, finds the number of rounds that is best for them, and trains so
+        many on all rows, which takes several times as long: at most 2000, of tables above 20,000
+        rows fewer, down to 300. Where ``early_stopping`` watches other rows, these decide. 100
+        where no rows can be held out: below 50 rows, with ``dropout``, with an estimator as
+        ``init``, for a model that goes on, and for rows that workers share. Set a number for
+        models that are quick to train, or to compare settings: too many rounds overfit.
+    learning_rate : float, "auto", sequence of float or callable, default="auto"
         Factor on every leaf value (shrinkage): one for all rounds, one for each, or what a
         function of the number of rounds before gives. Lower rates often generalise better and
-        need more rounds: half the rate, about twice ``n_estimators``. "auto" is 0.04 for 6000 rows
-        and grows with the fifth root of their number, from 0.02 to 0.1.
+        need more rounds: half the rate, about twice ``n_estimators``. "auto" is 0.1 for a number of
+        rounds, and where rounds are searched for 0.05 at 6000 rows, growing with the fifth root of
+        their number from 0.025 to 0.1, by half more where one tree serves all classes.
     Growing
         The shape of each tree.
     max_leaf_nodes : int or None, default=31
@@ -42,12 +45,13 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     min_samples_split : int or float, default=2
         Fewest rows of a node that is split, as a number or as a share of the rows.
         ``min_samples_leaf`` usually suffices.
-    multi_strategy : {"one_output_per_tree", "multi_output_tree"}, default="one_output_per_tree"
+    multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
         How several classes, targets or quantiles share the trees of a round. "multi_output_tree":
         one tree, whose leaves have a value of each, is grown on a random projection of the
         gradients of all (Iosipoi and Vakhrushev 2022). A round then takes a fraction of the time;
-        allow two to three times as many. Try it from three classes on, where it is usually more
-        accurate; ``min_sum_hessian`` and gains then count rows by their weights.
+        allow two to four times as many. It is usually more accurate from three classes on:
+        "auto" takes it there where rounds are searched for. ``min_sum_hessian`` and gains then
+        count rows by their weights.
     linear_leaves : bool, default=False
         Whether leaves have linear functions of the numeric features that lead to them, in place of
         constants, but for those of the first round (Shi et al. 2019). A row with a missing value
@@ -86,12 +90,16 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         model that can be explained feature by feature.
     Sampling
         What each round sees of the rows, and each tree, level or node of the features.
-    subsample : float, default=1.0
+    subsample : float or "auto", default="auto"
         Chance of a row to take part in a round, drawn without replacement. Below 1 (0.5 to 0.8)
-        trees differ more and train faster, which helps on noisy targets.
-    colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1.0
-        Share of the features drawn for each tree, of those for each level, and of those for
-        each node. Lower them for tables with many related features.
+        trees differ more and train faster, which helps on noisy targets. "auto" is 0.8 where
+        rounds are searched for and ``sampling="uniform"``, otherwise 1.
+    colsample_bytree, colsample_bylevel : float, default=1.0
+        Share of the features drawn for each tree, and of those for each level. Lower them for
+        tables with many related features.
+    colsample_bynode : float or "auto", default="auto"
+        Share of these that is drawn for each node. "auto" is 0.6 where rounds are searched for
+        and X is not sparse, otherwise 1.
     max_features : int, float, "sqrt", "log2" or None, default=None
         ``colsample_bynode`` in scikit-learn's words: of all features the number or share that each
         node looks at. Of features drawn for a tree or level a node looks at the same share.
@@ -200,12 +208,13 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     n_iter_ : int
         Rounds in the model.
     learning_rate_ : float
-        Only with ``learning_rate="auto"``: the rate that was chosen.
+        The rate that was chosen, where ``learning_rate="auto"``.
     best_iteration_ : int
         The round with the best value of the first metric on the first evaluation set, from 1 (0:
         the model without trees); ``n_iter_`` if none was recorded.
     n_trees_per_iteration_ : int
-        1, or the number of classes where there are more than two, or of targets or quantiles.
+        1, or without ``multi_strategy="multi_output_tree"`` the number of classes where there are
+        more than two, or of targets or quantiles.
     do_early_stopping_ : bool
         Whether early stopping was in use.
     evals_result_ : dict

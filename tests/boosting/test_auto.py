@@ -21,6 +21,7 @@ from gpuens import (
 )
 from gpuens.boosting import auto
 from gpuens.boosting.auto import FoldRounds, draw_folds
+from gpuens.boosting.data.auto_values import most_rounds, rate_for
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
 
 N = 600
@@ -29,7 +30,12 @@ X = RNG.integers(0, 12, (N, 5)).astype(np.float64)  # bins do not depend on whic
 SIGNAL = X[:, 0] / 6 + np.sin(X[:, 1])
 Y = SIGNAL + 0.5 * RNG.normal(size=N)
 SMALL: dict[str, Any] = {"max_leaf_nodes": 6, "device": "cpu", "random_state": 3}
-AUTO: dict[str, Any] = {"n_estimators": "auto", **SMALL}
+PLAIN: dict[str, Any] = {
+    "learning_rate": 0.1, "subsample": 1.0, "colsample_bynode": 1.0,
+    "multi_strategy": "one_output_per_tree",
+}  # fmt: skip
+"""What goes with a number of rounds."""
+AUTO: dict[str, Any] = {"n_estimators": "auto", **SMALL, **PLAIN}
 TIMES = RNG.random(N) < 0.7, np.exp(0.3 * SIGNAL) * RNG.gamma(3, 1 / 3, N)
 
 
@@ -111,19 +117,69 @@ def test_rankings_hold_out_queries():
     assert 1 <= model.n_iter_ < 500
 
 
-def test_the_learning_rate_follows_the_rows():
-    few = GradientBoostingRegressor(learning_rate="auto", n_estimators=2, **SMALL).fit(X, Y)
-    most = auto_rate(10**6)
-    assert few.learning_rate_ == auto_rate(N) < auto_rate(6_000) < most <= 0.1
-    explicit = GradientBoostingRegressor(learning_rate=few.learning_rate_, n_estimators=2, **SMALL)
-    assert explicit.fit(X, Y).forest_.fingerprint() == few.forest_.fingerprint()
+def test_nothing_set_is_what_the_guide_says():
+    model = GradientBoostingRegressor(**SMALL).fit(X, Y)
+    assert model.learning_rate_ == rate_for(N, False) < rate_for(10**6, False) == 0.1
+    explicit = GradientBoostingRegressor(
+        **SMALL, n_estimators=model.n_iter_, learning_rate=model.learning_rate_, subsample=0.8,
+        colsample_bynode=0.6,
+    )  # fmt: skip
+    assert explicit.fit(X, Y).forest_.fingerprint() == model.forest_.fingerprint()
     assert not hasattr(explicit, "learning_rate_")
 
 
-def auto_rate(n_rows: int) -> float:
-    from gpuens.boosting.parameters import learning_rate_for
+def test_three_classes_share_a_tree_where_rounds_are_searched_for():
+    y = np.digitize(Y, [0.5, 1.5])
+    model = GradientBoostingClassifier(**SMALL).fit(X, y)
+    assert model.forest_.width == 3 and model.learning_rate_ == rate_for(N, True)
+    assert GradientBoostingClassifier(**SMALL, n_estimators=2).fit(X, y).forest_.width == 1
+    assert GradientBoostingClassifier(**SMALL, linear_leaves=True).fit(X, y).forest_.width == 1
+    assert GradientBoostingClassifier(**SMALL).fit(X, y > 0).forest_.width == 1
 
-    return learning_rate_for(GradientBoostingRegressor(learning_rate="auto"), n_rows)
+
+def explicit_model(**settings: Any) -> Any:
+    return GradientBoostingRegressor(n_estimators=100, **SMALL, **PLAIN, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dropout": 0.1}, {"init": LinearRegression()}], ids=["dropout", "init"]
+)
+def test_a_hundred_rounds_where_no_rows_can_be_held_out(settings):
+    model = GradientBoostingRegressor(**SMALL, **settings).fit(X, Y)
+    assert model.n_iter_ == 100 and model.learning_rate_ == 0.1
+    expected = explicit_model(**settings).fit(X, Y).forest_.fingerprint()
+    assert model.forest_.fingerprint() == expected
+
+
+def test_a_hundred_rounds_of_few_rows_and_of_shared_ones():
+    few = GradientBoostingRegressor(**SMALL).fit(X[:49], Y[:49])
+    expected = explicit_model().fit(X[:49], Y[:49]).forest_.fingerprint()
+    assert few.forest_.fingerprint() == expected
+    with sharing(Share(Alone(), 0, N, N)):
+        shared = GradientBoostingRegressor(**SMALL).fit(X, Y)
+    assert shared.forest_.fingerprint() == explicit_model().fit(X, Y).forest_.fingerprint()
+
+
+def test_a_model_that_goes_on_gets_a_hundred_rounds():
+    before = GradientBoostingRegressor(n_estimators=2, **SMALL).fit(X, Y)
+    model = GradientBoostingRegressor(**SMALL).fit(X, Y, init=before)
+    assert model.n_iter_ == 102 and model.learning_rate_ == 0.1
+
+
+def test_columns_of_sparse_tables_are_not_drawn():
+    """Those without enough entries to split a node are not even looked at."""
+    entries = scipy.sparse.csr_array(np.where(X > 8, X, 0.0))
+    model = GradientBoostingRegressor(**SMALL).fit(entries, Y)
+    explicit = GradientBoostingRegressor(
+        **SMALL, n_estimators=model.n_iter_, learning_rate=model.learning_rate_, subsample=0.8
+    )
+    assert explicit.fit(entries, Y).forest_.fingerprint() == model.forest_.fingerprint()
+
+
+def test_large_tables_get_fewer_rounds():
+    model = GradientBoostingRegressor()
+    assert most_rounds(model, 1_000) == 2000 > most_rounds(model, 100_000) > 500
+    assert most_rounds(model, 10**9) == 300
 
 
 def test_evaluation_sets_decide_where_they_stop_the_training():
@@ -133,7 +189,7 @@ def test_evaluation_sets_decide_where_they_stop_the_training():
 
 
 def test_models_are_saved_and_cloned(tmp_path):
-    model = GradientBoostingRegressor(**AUTO, learning_rate="auto").fit(X, Y)
+    model = GradientBoostingRegressor(**SMALL).fit(X, Y)
     model.save(tmp_path / "model.gpuens")
     loaded = gpuens.load(tmp_path / "model.gpuens")
     assert (loaded.n_estimators, loaded.learning_rate_) == ("auto", model.learning_rate_)
@@ -174,12 +230,10 @@ def test_verbose_names_the_rounds(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dropout": 0.1}, "n_estimators='auto' does not go with dropout=0.1"),
-        ({"init": LinearRegression()}, r"does not go with init=LinearRegression\(\)"),
         ({"n_estimators": "many"}, "n_estimators must be 'auto' or an integer >= 1, got 'many'"),
         ({"learning_rate": "slow"}, "learning_rate must be a finite number > 0, 'auto', a seq"),
     ],
-    ids=["dropout", "init", "another word", "another rate"],
+    ids=["another word", "another rate"],
 )
 def test_errors_say_what_to_do(settings, message):
     with pytest.raises(ValueError, match=message):
@@ -190,20 +244,6 @@ def test_a_warm_start_needs_a_number():
     model = GradientBoostingRegressor(n_estimators=2, warm_start=True, **SMALL).fit(X, Y)
     with pytest.raises(ValueError, match="'auto' begins a model"):
         model.set_params(n_estimators="auto").fit(X, Y)
-
-
-def test_a_model_that_goes_on_needs_a_number():
-    before = GradientBoostingRegressor(n_estimators=2, **SMALL).fit(X, Y)
-    with pytest.raises(ValueError, match="init continues one"):
-        GradientBoostingRegressor(**AUTO).fit(X, Y, init=before)
-
-
-def test_workers_need_a_number():
-    with (
-        sharing(Share(Alone(), 0, N, N)),
-        pytest.raises(NotImplementedError, match="n_estimators='auto' is not supported"),
-    ):
-        GradientBoostingRegressor(**AUTO).fit(X, Y)
 
 
 def test_a_search_has_no_model():

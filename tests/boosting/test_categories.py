@@ -133,7 +133,7 @@ def test_more_categories_than_bins():
     assert shared.size == 301
     assert counts[shared].max() <= np.delete(counts, shared).min()
     assert sorted(np.delete(bins, shared).tolist()) == list(range(99))
-    model = GradientBoostingRegressor(max_bins=100, categorical_features=[0])
+    model = GradientBoostingRegressor(n_estimators=100, max_bins=100, categorical_features=[0])
     model.fit(category[:, None], y)
     X = np.arange(400.0)[:, None]
     assert np.unique(model.predict(X)[shared]).size == 1
@@ -226,7 +226,7 @@ def levels(sizes: Any, effect: float, seed: int = 0) -> tuple[np.ndarray, ...]:
     return tuple(found)
 
 
-OF_LEVELS: dict[str, Any] = {"categorical_features": [0]}
+OF_LEVELS: dict[str, Any] = {"categorical_features": [0], "n_estimators": 100}
 MIXED = [8] * 100 + [50] * 100
 
 
@@ -246,7 +246,7 @@ def test_rare_categories_that_differ_are_learned(sizes):
 @pytest.mark.parametrize("sizes", [[4] * 200, [8] * 200, MIXED])
 def test_rare_categories_of_noise_are_left_alone(sizes):
     X, y, _, _ = levels(sizes, 0.0)
-    model = GradientBoostingRegressor(**OF_LEVELS, n_estimators=10).fit(X, y)
+    model = GradientBoostingRegressor(**OF_LEVELS | {"n_estimators": 10}).fit(X, y)
     fixed = clone(model).set_params(cat_smooth=10.0).fit(X, y)
     assert fixed.forest_.fingerprint() == model.forest_.fingerprint()
 
@@ -288,8 +288,8 @@ def test_rare_categories_give_one_model_everywhere(loss, weighted):
 
 def test_a_warm_start_goes_on_with_the_same_smoothing(tmp_path):
     X, y, _, _ = levels([8] * 60, 1.0)
-    model = GradientBoostingRegressor(**OF_LEVELS, n_estimators=6).fit(X, y)
-    half = GradientBoostingRegressor(**OF_LEVELS, n_estimators=3, warm_start=True).fit(X, y)
+    model = GradientBoostingRegressor(**OF_LEVELS | {"n_estimators": 6}).fit(X, y)
+    half = GradientBoostingRegressor(**OF_LEVELS | {"n_estimators": 3}, warm_start=True).fit(X, y)
     save(half, tmp_path / "half")
     whole = load(tmp_path / "half").set_params(n_estimators=6).fit(X, y)
     assert whole.forest_.fingerprint() == model.forest_.fingerprint()

@@ -505,7 +505,8 @@ def test_ctrl_c_while_a_forest_is_frozen_leaves_the_trees_whole(monkeypatch):
         return numbers(self, features)
 
     monkeypatch.setattr(Binner, "numbers", interrupted)
-    model = GradientBoostingRegressor(callbacks=[lambda state: bool(state.forest().n_trees > 9)])
+    stop = [lambda state: bool(state.forest().n_trees > 9)]
+    model = GradientBoostingRegressor(n_estimators=100, callbacks=stop)
     with pytest.warns(RuntimeWarning, match="2 rounds"):
         model.set_params(**settings).fit(X, y)
     assert model.forest_.fingerprint() == expected.forest_.fingerprint()

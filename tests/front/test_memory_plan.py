@@ -57,7 +57,9 @@ class TestNumbers:
     def test_arrays_of_the_rows(self):
         """28 features are padded to 32 bytes in one of two copies; 5 classes are 5 trees a round,
         which are grown two at a time and know the leaves of their rows until it ends."""
-        model = GradientBoostingClassifier(device="cpu", subsample=0.5, max_leaf_nodes=3)
+        model = GradientBoostingClassifier(
+            n_estimators=100, device="cpu", subsample=0.5, max_leaf_nodes=3
+        )
         plan = memory_plan(model, (1_000_000, 28), n_outputs=5, sample_weight=np.ones(1))
         assert plan.parts["table"] == 1_000_000 * 28 * 4
         assert plan.parts["bins"] == 1_000_000 * (32 + 28)
@@ -83,7 +85,7 @@ class TestNumbers:
         assert "values for linear leaves" not in without.parts
 
     def test_leaves_of_rows_while_the_next_round_grows(self, cupy):
-        model = GradientBoostingClassifier(device="cuda", max_leaf_nodes=3)
+        model = GradientBoostingClassifier(n_estimators=100, device="cuda", max_leaf_nodes=3)
         for n_rows, batch in ((1_000_000, 5), (8_000_000, 2)):
             parts = memory_plan(model, (n_rows, 28), n_outputs=5).parts
             assert parts["leaves of the rows"] == n_rows * (5 + batch) * 2
@@ -287,7 +289,7 @@ class TestSideBySide:
 class TestTooLittle:
     def test_on_the_host(self, monkeypatch):
         """Refused before anything is trained, with the numbers."""
-        model = GradientBoostingRegressor(device="cpu")
+        model = GradientBoostingRegressor(n_estimators=100, device="cpu")
         free_on_host(monkeypatch, 2**20)
         plan = memory_plan(model, X, Y)
         assert not plan.fits

@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=340, files=76, folders=22, switches=475),
+    "gradient boosting": Reading(functions=341, files=77, folders=22, switches=475),
     "random forest": Reading(functions=235, files=54, folders=18, switches=380),
 }
 

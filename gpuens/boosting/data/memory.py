@@ -29,10 +29,10 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..from_data import folds_of, most_rounds
 from ..steps.one_tree import width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
+from .auto_values import folds_of, most_rounds
 from .size import DataSize
 
 SCRATCH_NODE_BYTES = 72

@@ -1,8 +1,9 @@
 """What "auto" stands for in the parameters of gradient boosting, where nothing else is asked for.
 
-With ``n_estimators="auto"`` rows that are held out decide the number of rounds (see ``auto``). Then
-low rates, and rounds that see a part of the table each, pay: the other parameters are "auto" too.
-Where no rows can be held out, and with a number of rounds, they are what a hundred rounds want.
+With ``n_estimators="auto"`` rows that are held out decide the number of rounds (see
+``boosting.auto``). Then low rates, and rounds that see a part of the table each, pay: the other
+parameters are "auto" too. Where no rows can be held out, and with a number of rounds, they are what
+a hundred rounds want.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..losses import Loss
-from ..losses.classes import ClassLoss
+from ...losses import Loss
+from ...losses.classes import ClassLoss
 
 AUTO = "auto"
 MOST_ROUNDS, FEWEST_ROUNDS = 2000, 300
 """Most rounds of ``n_estimators="auto"``: of at most ``SEVERAL_ROWS`` rows, and of very many."""
 SEVERAL_ROWS = 20_000
-LIKELY_ROUNDS = 500
-"""For the choice of a device, with those of the search."""
 FIXED_ROUNDS, FIXED_RATE = 100, 0.1
 """Rounds where no rows can be held out; the rate of a given number of rounds."""
 LEAST_ROWS = 50
@@ -42,11 +41,6 @@ def most_rounds(estimator: Any, n_rows: int = 0) -> Any:
         return estimator.n_estimators
     few = (SEVERAL_ROWS / max(n_rows, SEVERAL_ROWS)) ** 0.5
     return max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
-
-
-def likely_rounds(estimator: Any) -> Any:
-    """Return the number of rounds asked for, or one that is likely for "auto"."""
-    return LIKELY_ROUNDS if is_auto(estimator.n_estimators) else estimator.n_estimators
 
 
 def folds_of(n_rows: int) -> int:
@@ -98,5 +92,5 @@ def settled(
 
 def rate_for(n_rows: int, one_tree: bool) -> float:
     """Return the learning rate for so many training rows: smaller for fewer, where rounds are cheap
-    and noise is not, and twice as large where a tree serves all outputs."""
-    return min(max(0.06 * (n_rows / 6000) ** 0.2, 0.03), 0.1) * (1 + one_tree)
+    and noise is not, and larger where a tree serves all outputs."""
+    return min(max(0.05 * (n_rows / 6000) ** 0.2, 0.025), 0.1) * (1.0 + 0.5 * one_tree)
