@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import Device, home_of, resolve_device, to_numpy
+from ..devices.placement import Device, home_of, require_data, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -135,6 +135,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
         loss = self._read_loss()
         arrays = {name: array for rows in given for name, array in rows.arrays().items()}
+        for name, array in arrays.items():
+            require_data(array, name)
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])
         if (share := current_share()) is not None:
@@ -212,7 +214,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if is_first_worker():
             patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
             watched = sets[min(1, len(sets) - 1)].data
-            self._report_choice(device, rounds_in_words(n_rounds, patience, watched))
+            words = rounds_in_words(n_rounds, patience, watched)
+            if searches:
+                words = f"At most {n_rounds} rounds, as many as are best for rows held out."
+            self._report_choice(device, words)
             if self.verbose > 1:
                 print(plan, file=sys.stderr)
         with plan.explaining(), sharing_again(share):

@@ -300,10 +300,14 @@ def resolve_device(
     ------
     ValueError
         ``device`` is none of these words, or arrays are on different GPUs.
+    TypeError
+        An array is computed when it is read.
     RuntimeError
         A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
     wanted = _parse(device)
+    for name, array in {"X": X, **others}.items():
+        require_data(array, name)
     if wanted == CPU:
         return CPU_BY_WORD
     homes = {name: gpu for name, array in {"X": X, **others}.items()
@@ -328,6 +332,24 @@ def resolve_device(
     if not homes and wanted is None:
         return Device("cuda", index, work)
     return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
+
+
+def require_data(array: Any, name: str) -> None:
+    """Raise TypeError for collections of Dask and lazy data frames: they would be computed in
+    silence, and may be larger than memory."""
+    if type(array) is np.ndarray or array is None:
+        return
+    kind = type(array).__name__
+    if hasattr(array, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a dask {kind}, which may be larger than memory: pass {name}.compute(), or "
+            "use the estimator of the same name in gpuens.dask, which works where its parts are."
+        )
+    if kind == "LazyFrame":
+        raise TypeError(
+            f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect(), or of a table "
+            "larger than memory gpuens.BinnedTable.from_batches(...)."
+        )
 
 
 def places_beside() -> Callable[[], AbstractContextManager[Any]]:

@@ -24,6 +24,7 @@ from ..devices.placement import (
     is_of_the_standard,
     is_sparse,
     on_host,
+    require_data,
     resolve_device,
     to_numpy,
 )
@@ -285,8 +286,7 @@ def require_readable(X: Any, name: str) -> None:
             f"{name} is a BinnedTable, which fit of gradient boosting, trees and forests takes "
             "in place of X and y; pass an array or a data frame here."
         )
-    if type(X).__name__ == "LazyFrame":
-        raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")
+    require_data(X, name)
 
 
 def require_shape(shape: tuple[int, ...], estimator: Any) -> None:
