@@ -390,7 +390,8 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         """Return a clone of the regressor, which suits the method."""
         model = self.estimator
         if model is None:
-            model = RandomForestRegressor() if self.method == "bag" else GradientBoostingRegressor()
+            boosting = GradientBoostingRegressor(n_estimators=100)  # one for each fold
+            model = RandomForestRegressor() if self.method == "bag" else boosting
         model = clone(model)
         if hasattr(model, "__sklearn_tags__") and (
             is_classifier(model) or is_outlier_detector(model)

@@ -74,14 +74,6 @@ def linear(library: str, setup: Setup) -> Any:
     return at_lightgbm(library, setup, **LINEAR[library])
 
 
-def untouched(library: str, setup: Setup) -> Any:
-    """Without early stopping, everything else as each library has it: no library's defaults, since
-    CatBoost, for one, has 1,000 rounds and reads categories."""
-    return peers.estimator(library, setup.task, replace(
-        peers.untouched(setup.threads, setup.seed), n_trees=setup.trees
-    ))  # fmt: skip
-
-
 def build(library: str, name: str, setup: Setup, **parameters: Any) -> Any:
     """An estimator by the stem of its class."""
     return peers.build(library, f"{name}{setup.kind}", setup.threads, **parameters)
@@ -206,9 +198,6 @@ BOOSTING = {
     "XGBoost's settings": boosted(at_xgboost, "XGBoost"),
     "DART, LightGBM's settings": boosted(dart, "LightGBM"),
     "linear leaves, LightGBM's settings": boosted(linear, "LightGBM"),
-    "equal rounds, numeric codes": boosted(
-        untouched, "LightGBM", "XGBoost", "HistGB", "CatBoost"
-    ),
 }  # fmt: skip
 
 ESTIMATORS = {

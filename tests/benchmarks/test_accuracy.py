@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.accuracy import accuracy, lines
+from benchmarks.accuracy import accuracy, defaults, lines
 from benchmarks.common import peers
 from benchmarks.common.peers import BOTH
 from benchmarks.common.tables import Table
@@ -119,3 +119,50 @@ def test_outliers_are_the_small_classes():
 
     assert labels(3, 5).tolist() == [1] * 3 + [0] * 5
     assert labels(4, 3, 9, 2, 8).tolist() == [1] * 7 + [0] * 9 + [1] * 2 + [0] * 8
+
+
+def test_nothing_set(run, write_table, capsys):
+    """Categories reach every library as it takes them, and nothing else is set."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (200, 3)).astype(np.float32)
+    X[::9, 0] = np.nan
+    is_categorical = np.array([True, False, False])
+    write_table("glass", X=X, y=rng.integers(0, 3, 200), is_categorical=is_categorical)
+    write_table("ames", X=X, y=X[:, 1] + rng.random(200), is_categorical=is_categorical)
+    settings = [
+        "--data",
+        write_table.folder,
+        "--seeds",
+        2,
+        "--rows",
+        120,
+        "--only",
+        "glass",
+        "ames",
+    ]
+    results = run(defaults, *settings)["results"]
+    for entry in results.values():
+        assert entry["rows"] == 120 and "gaps" not in entry
+        for key in ("losses", "fit", "predict"):
+            assert list(entry[key]) == list(filter(peers.present, defaults.LIBRARIES))
+            assert all(len(runs) == 2 and min(runs) > 0 for runs in entry[key].values())
+    out = capsys.readouterr().out
+    assert "| LightGBM | " in out and "the loss relative to LightGBM's" in out
+
+
+def test_libraries_come_as_they_are():
+    frame = defaults.frame_of({"X": np.eye(3), "is_categorical": np.array([True, False, False])})
+    options = SimpleNamespace(threads=1)
+    made = {
+        library: defaults.made_for(library, "binary", frame, options, 0).get_params()
+        for library in filter(peers.present, defaults.LIBRARIES)
+    }
+    assert made["gpuens"]["n_estimators"] == "auto"
+    assert made["HistGB"]["early_stopping"] == "auto" and made["HistGB"]["max_iter"] == 100
+    if "CatBoost" in made:
+        assert "iterations" not in made["CatBoost"]
+        assert made["CatBoost"]["cat_features"] == ["f0"]
+        text = defaults.given_to("CatBoost", frame)
+        assert all(isinstance(value, str) for value in text["f0"])
+    if "XGBoost" in made:
+        assert made["XGBoost"]["n_estimators"] is None
