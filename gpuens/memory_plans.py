@@ -249,7 +249,7 @@ def _is_there(X: Any, device: Device) -> bool:
     if isinstance(X, BinnedTable):
         return True
     plain = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
-    return plain and device.xp is np
+    return plain and device.has_numpy
 
 
 def _count_outputs(y: Any, is_of_classes: bool) -> int:

@@ -86,7 +86,7 @@ class RankingMetric:
         of_query = self._by_query(relevance, queries, device)
         n_rows = (queries.begin[1:] - queries.begin[:-1]).astype(np.float64)
         if weight.size:
-            everything = device.xp.arange(relevance.shape[0], dtype=np.int32)
+            everything = device.xp.arange(relevance.shape[0], dtype=device.xp.int32)
             ones = device.xp.ones(queries.longest)
             longest = queries.longest
             weight = discounted_gains(weight, everything, queries, ones, longest) / n_rows

@@ -208,7 +208,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
     def _no_votes(self, values: Any, device: Device) -> Array:
         """Return zeros, float64, of shape (n_classes, n_rows), or (1, n_rows) for two classes."""
         shape = self.n_classes_ if self.n_classes_ > 2 else 1, values.shape[0]
-        return device.xp.zeros(shape, device.xp.float64)
+        return device.xp.zeros(shape, dtype=device.xp.float64)
 
     def _add_votes(self, votes: Array, t: int, values: Any, device: Device) -> None:
         """Add the votes of learner t, in place: the numbers that leaves of a forest hold."""
@@ -385,12 +385,12 @@ def weighted_median(predicted: Array, weights: np.ndarray, device: Device) -> Ar
     exponent = WEIGHT_BITS - math.frexp(float(weights.max()))[1]
     whole = device.asarray(np.rint(np.ldexp(weights, exponent)).astype(np.int64))
     total = int(whole.sum())
-    median = xp.empty(n_rows, xp.float64)
+    median = xp.empty(n_rows, dtype=xp.float64)
     step = max(1, CELLS_AT_ONCE // n_learners)
     for first in range(0, n_rows, step):
         part = predicted[first : first + step]
-        order = xp.argsort(part, axis=1)
-        reaches = 2 * xp.cumsum(whole[order], axis=1) >= total
+        order = xp.argsort(part, axis=1, stable=False)
+        reaches = 2 * xp.cumulative_sum(whole[order], axis=1) >= total
         at = xp.take_along_axis(order, reaches.argmax(axis=1)[:, None], axis=1)
         median[first : first + step] = xp.take_along_axis(part, at, axis=1)[:, 0]
     return median

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
+from ..devices.lazy_data import require_data
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import Device, home_of, require_data, resolve_device, to_numpy
+from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented

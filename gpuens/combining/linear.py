@@ -91,7 +91,7 @@ def log_odds_of(probabilities: Array, device: Device) -> Array:
     clipped = xp.clip(probabilities, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
     odds = (clipped / (1.0 - clipped)).ravel()
     parts = [_log(odds[first : first + BLOCK]) for first in range(0, odds.size, BLOCK)]
-    return xp.concatenate(parts).reshape(probabilities.shape)
+    return xp.concat(parts).reshape(probabilities.shape)
 
 
 def standardise(columns: Array, weight: Array, device: Device) -> StandardisedColumns:

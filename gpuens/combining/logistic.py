@@ -178,9 +178,7 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
                 f"log_odds names the features {chosen.min()} to {chosen.max()}, X has "
                 f"{len(columns)}."
             )
-        return device.xp.concatenate(
-            [columns, log_odds_of(columns[device.asarray(chosen)], device)]
-        )
+        return device.xp.concat([columns, log_odds_of(columns[device.asarray(chosen)], device)])
 
     def _labels(self, raw: Array, device: Device) -> Array:
         codes = (raw[0] > 0).astype(np.int64) if len(raw) == 1 else raw.argmax(axis=0)
@@ -217,7 +215,7 @@ class _Loss:
         self.n_outputs = 1 if n_classes == 2 else n_classes
         wanted = [1] if n_classes == 2 else list(range(n_classes))
         self.y = (codes[None, :] == device.asarray(wanted)[:, None]).astype(np.float64)
-        self.columns = xp.concatenate([features.columns, xp.ones((1, weight.size))])
+        self.columns = xp.concat([features.columns, xp.ones((1, weight.size))])
         self.sliced = slices(self.columns)
         self.rows: Slices | None = None
 
@@ -235,7 +233,7 @@ class _Loss:
         raw = forward(features.columns, coef, theta[:, -1], self.device)
         share = self._shares(raw)
         right = raw * self.y
-        loss = log_sum_exp(raw if len(raw) > 1 else xp.concatenate([xp.zeros_like(raw), raw]))
+        loss = log_sum_exp(raw if len(raw) > 1 else xp.concat([xp.zeros_like(raw), raw]))
         for k in range(self.n_outputs):
             loss = loss - right[k]
         gradient = to_numpy(inner((share - self.y) * self.weight, self.sliced))

@@ -183,7 +183,7 @@ def mean_log(values: Array, weight: Array | None, device: Device) -> float:
             values = values * factor
         weight = xp.full(values.size, 1.0 / n_rows)
     parts = [_log(values[first : first + BLOCK]) for first in range(0, values.size, BLOCK)]
-    return weighted_sum(xp.concatenate(parts), weight)
+    return weighted_sum(xp.concat(parts), weight)
 
 
 class ZeroOne:

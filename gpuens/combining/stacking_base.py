@@ -222,7 +222,7 @@ class Stacking(Combination):
         columns = []
         for first in range(0, len(parts), len(folds)):
             of_member = parts[first : first + len(folds)]
-            columns.append(home.xp.concatenate(of_member)[on_device])
+            columns.append(home.xp.concat(of_member)[on_device])
         return rows, columns
 
     def _require_classes(self, rows: np.ndarray, target: Array, where: str) -> None:
@@ -242,11 +242,11 @@ class Stacking(Combination):
         """Return the table of the meta-model: predictions, and with ``passthrough`` X."""
         xp = rows.home.xp
         if not self.passthrough:
-            return xp.concatenate(columns, axis=1)
+            return xp.concat(columns, axis=1)
         X = rows.numbers()
         if sparse.issparse(X):
             return sparse.hstack([to_numpy(part) for part in columns] + [X], format=X.format)
-        return xp.concatenate([*columns, X], axis=1)
+        return xp.concat([*columns, X], axis=1)
 
     def _fit_final(self, table: Array, data: TrainingSet) -> None:
         final = clone(self._final_estimator(self._probabilities()))
@@ -464,7 +464,7 @@ def columns_of(
 def _as_columns(answer: Array, home: Device) -> Array:
     if isinstance(answer, list) and answer and getattr(answer[0], "ndim", 0) == 2:
         # Probabilities of several labels, one array each: the first columns follow from the others.
-        return home.xp.concatenate([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
+        return home.xp.concat([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
     columns = home.asarray(answer, np.float64)
     return columns.reshape(columns.shape[0], -1)
 

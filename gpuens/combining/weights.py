@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.array_functions import contiguous
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.parameters import COUNT, NONE, SHARE, one_of, seed_of
 from ..inputs.targets import read_sample_weight
@@ -169,7 +170,7 @@ class _Read:
         if self.kind == "log_loss":
             of_class = self.predictions[xp.arange(self.n_rows), :, y]
             shares = None if self.weight is None else self.shares
-            return MeanLogLoss(xp.ascontiguousarray(of_class.T), shares, self.device)
+            return MeanLogLoss(contiguous(of_class.T), shares, self.device)
         n_classes = int(max(self.predictions.max(), y.max())) + 1
         return ZeroOne(self.predictions.T, y, self.shares, n_classes, self.device)
 

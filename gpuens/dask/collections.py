@@ -108,7 +108,7 @@ def _join(arrays: Sequence[Any]) -> Any:
         return frames.concat(arrays, ignore_index=True)
     if any(map(issparse, arrays)):
         return vstack(arrays, format="csr")
-    return module_of(arrays[0]).concatenate(arrays)
+    return module_of(arrays[0]).concat(arrays)
 
 
 def _is_list_of_parts(X: Any) -> bool:

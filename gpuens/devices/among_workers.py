@@ -100,7 +100,7 @@ def _visible_gpus() -> tuple[str, ...]:
     """Return the names of the GPUs that this process may use."""
     if placement.simulated() or placement.gpu_problem() is not None:
         return ()
-    n_gpus = ANY_GPU.xp.cuda.runtime.getDeviceCount()
+    n_gpus = ANY_GPU.cupy.cuda.runtime.getDeviceCount()
     return tuple(name_of_gpu(Device("cuda", index)) for index in range(n_gpus))
 
 
@@ -108,8 +108,8 @@ def name_of_gpu(device: Device) -> str:
     """Return what no other GPU is called, of any machine; an empty string where there is none."""
     if not device.is_gpu:
         return NO_GPU
-    uuid = device.xp.cuda.runtime.getDeviceProperties(device.index).get("uuid", b"")
-    own = uuid.hex() if any(uuid) else device.xp.cuda.Device(device.index).pci_bus_id
+    uuid = device.cupy.cuda.runtime.getDeviceProperties(device.index).get("uuid", b"")
+    own = uuid.hex() if any(uuid) else device.cupy.cuda.Device(device.index).pci_bus_id
     return f"{platform.node()} {own}"
 
 

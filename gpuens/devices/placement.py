@@ -13,7 +13,13 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import is_cupy_array, is_torch_array
+from array_api_compat import (
+    array_namespace,
+    is_array_api_obj,
+    is_cupy_array,
+    is_torch_array,
+)
+from array_api_compat import numpy as numpy_namespace
 from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
@@ -22,6 +28,7 @@ from ..kernels.runtime.dispatch import Implementation
 from ..other_names import meant_value
 from . import transfer
 from .gpu_problems import card_problem, gpu_problem
+from .lazy_data import require_data
 from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
@@ -59,15 +66,28 @@ class Device:
         return self.kind == "cuda"
 
     @property
+    def has_numpy(self) -> bool:
+        """Return whether the arrays here are NumPy's."""
+        return self.kind != "cuda"
+
+    @property
     def runs_ahead(self) -> bool:
         """Return whether operations return before their work is done."""
         return self.kind != "cpu"
 
     @property
     def xp(self) -> ModuleType:
-        """The module of the arrays on this device: NumPy or CuPy."""
+        """The namespace of the arrays on this device, with the names of the Array API standard;
+        ``array_functions`` has what that lacks."""
         if self.kind != "cuda":
-            return np
+            return numpy_namespace
+        from array_api_compat import cupy
+
+        return cupy
+
+    @property
+    def cupy(self) -> ModuleType:
+        """CuPy itself, whose streams and memory no standard knows."""
         import cupy
 
         return cupy
@@ -79,7 +99,7 @@ class Device:
         """
         if self.kind != "cuda":
             return np.asarray(to_numpy(array), dtype=dtype, order=order)
-        cupy = self.xp
+        cupy = self.cupy
         with cupy.cuda.Device(self.index):
             if is_torch_array(array):
                 array = _standard_tensor(array)
@@ -99,8 +119,8 @@ class Device:
         another stream, which does not wait for the one that they were made on.
         """
         if self.kind == "cuda":
-            with self.xp.cuda.Device(self.index):
-                self.xp.cuda.get_current_stream().synchronize()
+            with self.cupy.cuda.Device(self.index):
+                self.cupy.cuda.get_current_stream().synchronize()
         return made
 
     def memory(self) -> tuple[int | None, int | None]:
@@ -111,7 +131,7 @@ class Device:
         """
         if self.kind != "cuda":
             return available_memory(), None
-        cupy = self.xp
+        cupy = self.cupy
         with cupy.cuda.Device(self.index):
             free, capacity = cupy.cuda.runtime.memGetInfo()
             pool: Any = getattr(cupy.cuda.get_allocator(), "__self__", None)
@@ -144,7 +164,7 @@ class _OnGpu:
         self._device = device
 
     def __enter__(self) -> None:
-        self._before = self._device.xp.cuda.Device(self._device.index)
+        self._before = self._device.cupy.cuda.Device(self._device.index)
         self._before.__enter__()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -197,8 +217,11 @@ def is_of_the_standard(array: Any) -> bool:
 
 
 def module_of(array: Any) -> ModuleType:
-    """NumPy or CuPy, whichever the array is of."""
-    return Device("cuda").xp if is_cupy_array(array) else np
+    """Return the namespace of an array, as ``Device.xp`` is one; NumPy's for what is no such
+    array."""
+    if isinstance(array, np.ndarray) or not is_array_api_obj(array):
+        return numpy_namespace
+    return array_namespace(array)
 
 
 def home_of(X: Any, device: Device) -> Device:
@@ -332,24 +355,6 @@ def resolve_device(
     if not homes and wanted is None:
         return Device("cuda", index, work)
     return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
-
-
-def require_data(array: Any, name: str) -> None:
-    """Raise TypeError for collections of Dask and lazy data frames: they would be computed in
-    silence, and may be larger than memory."""
-    if type(array) is np.ndarray or array is None:
-        return
-    kind = type(array).__name__
-    if hasattr(array, "__dask_graph__"):
-        raise TypeError(
-            f"{name} is a dask {kind}, which may be larger than memory: pass {name}.compute(), or "
-            "use the estimator of the same name in gpuens.dask, which works where its parts are."
-        )
-    if kind == "LazyFrame":
-        raise TypeError(
-            f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect(), or of a table "
-            "larger than memory gpuens.BinnedTable.from_batches(...)."
-        )
 
 
 def places_beside() -> Callable[[], AbstractContextManager[Any]]:

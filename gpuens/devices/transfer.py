@@ -27,10 +27,11 @@ class _Stage:
     """Two buffers of pinned memory, filled in turn, on the current stream."""
 
     def __init__(self, n_bytes: int, xp: ModuleType) -> None:
+        import cupy
         import cupyx
 
         self._buffers = [cupyx.empty_pinned(n_bytes, np.uint8) for _ in range(2)]
-        self._stream = xp.cuda.get_current_stream()
+        self._stream = cupy.cuda.get_current_stream()
         self._copied: list[Any] = [None, None]
 
     def copy(self, values: np.ndarray, target: Array) -> None:
@@ -73,7 +74,7 @@ def copied(values: np.ndarray, xp: ModuleType, order: Literal["C"] | None = None
     """
     if order is None and values.flags.fnc:
         return copied(values.T, xp).T
-    made: Array = xp.empty(values.shape, values.dtype)
+    made: Array = xp.empty(values.shape, dtype=values.dtype)
     target = made
     if values.flags.c_contiguous:
         values, target = values.reshape(-1), made.reshape(-1)
@@ -104,7 +105,7 @@ def in_pieces(table: Any, xp: ModuleType) -> Iterator[tuple[slice, Array]]:
     n_rows, n_features = table.shape
     step = min(n_rows, _entries_of_piece(table))
     by_columns = abs(table.strides[0]) < abs(table.strides[1])
-    memory = xp.empty(step * n_features, table.dtype)
+    memory = xp.empty(step * n_features, dtype=table.dtype)
     with _stage(memory.nbytes, xp) as stage:
         for first in range(0, n_rows, step):
             rows = slice(first, min(first + step, n_rows))

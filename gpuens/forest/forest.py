@@ -207,7 +207,7 @@ class Forest:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         with device.active():
-            raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=np.float64)
+            raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=device.xp.float64)
             raw[...] = self._on(device)[1]
             if not self.n_trees:
                 return raw
@@ -290,7 +290,7 @@ class Forest:
         with device.active():
             if not is_streamed(X, device):
                 return self._leaves(X, device)
-            leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
+            leaf = device.xp.empty((X.shape[0], self.n_trees), dtype=device.xp.int32)
             for rows, forest, piece in self._pieces(X, device):
                 leaf[rows] = forest._leaves(piece, device)
         return leaf

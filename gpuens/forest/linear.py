@@ -91,7 +91,7 @@ class LinearForest(Forest):
                 self.slice(t, t + 1)._added(X, device)[int(self.output[t])]
                 for t in range(self.n_trees)
             ]
-            nothing = device.xp.empty((X.shape[0], 0), dtype=np.float64)
+            nothing = device.xp.empty((X.shape[0], 0), dtype=device.xp.float64)
             return device.xp.stack(added, axis=1) if added else nothing
 
     def _added(self, X: Array, device: Device) -> Array:

@@ -124,7 +124,7 @@ class ObliqueForest(Forest):
 
     def _leaves(self, X: Array, device: Device) -> Array:
         _, plain = self._plain
-        leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
+        leaf = device.xp.empty((X.shape[0], self.n_trees), dtype=device.xp.int32)
         for rows, table in self._projected(X, device):
             leaf[rows] = plain._leaves(table, device)
         return leaf

@@ -317,7 +317,7 @@ class IsolationScores:
         step = max(1, DENSE_BYTES // (8 * values.shape[1]))
         starts = range(0, values.shape[0], step)
         blocks = (device.asarray(values[i : i + step].toarray()) for i in starts)
-        return device.xp.concatenate([self._path_lengths_of_block(b, device) for b in blocks])
+        return device.xp.concat([self._path_lengths_of_block(b, device) for b in blocks])
 
     def _path_lengths_of_block(self, values: Any, device: Device) -> Any:
         parts = self._parts if values.shape[0] >= MANY_ROWS else [self.forest]

@@ -15,6 +15,7 @@ from array_api_compat import is_cupy_array, is_torch_array
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from ..devices.lazy_data import require_data
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import (
     Device,
@@ -24,7 +25,6 @@ from ..devices.placement import (
     is_of_the_standard,
     is_sparse,
     on_host,
-    require_data,
     resolve_device,
     to_numpy,
 )

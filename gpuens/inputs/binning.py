@@ -147,8 +147,8 @@ class Binner:
             if codes is None:
                 n_words = part.rows.shape[1]
                 codes = Codes(
-                    device.xp.empty((X.shape[0], n_words), part.rows.dtype),
-                    device.xp.empty(X.shape[::-1], part.columns.dtype),
+                    device.xp.empty((X.shape[0], n_words), dtype=part.rows.dtype),
+                    device.xp.empty(X.shape[::-1], dtype=part.columns.dtype),
                 )
             codes.rows[rows] = part.rows
             codes.columns[:, rows] = part.columns

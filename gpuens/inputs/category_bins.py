@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device, is_streamed, module_of, to_numpy
+from ..devices.array_functions import occurrences
+from ..devices.placement import Device, is_streamed, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MISSING, N_SLOTS, Codes
 from ..kernels.scalars import rng
@@ -145,7 +146,7 @@ def with_categories(binner: Binner, bins: Sequence[np.ndarray | None]) -> Catego
 def _count(column: Array, n: int) -> np.ndarray:
     """Count the rows of each category."""
     known = column[column == column].astype(np.int64)
-    return to_numpy(module_of(known).bincount(known, minlength=n))
+    return to_numpy(occurrences(known, n))
 
 
 def bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:

@@ -40,9 +40,9 @@ def cut_points(values: Array, weight: Array | None, max_bins: int) -> np.ndarray
     """
     xp = module_of(values)
     if weight is None:
-        return cut_points_of_sorted(_without_nan(xp.sort(values)), None, max_bins)
-    values = xp.where(weight > 0, values, xp.asarray(np.nan, values.dtype))
-    order = xp.argsort(values)
+        return cut_points_of_sorted(_without_nan(xp.sort(values, stable=False)), None, max_bins)
+    values = xp.where(weight > 0, values, xp.asarray(np.nan, dtype=values.dtype))
+    order = xp.argsort(values, stable=False)
     ordered = _without_nan(values[order])
     return cut_points_of_sorted(ordered, weight[order[: ordered.size]], max_bins)
 
@@ -74,7 +74,9 @@ def whole_weights(weight: Array) -> Array:
     """
     xp = module_of(weight)
     bits = WHOLE_BITS - int(weight.size).bit_length()
-    return xp.rint(xp.ldexp(weight, bits - math.frexp(float(weight.max()))[1]))
+    power = bits - math.frexp(float(weight.max()))[1]
+    half = power // 2  # 2.0**power may be infinite
+    return xp.round(weight * 2.0**half * 2.0 ** (power - half))
 
 
 def _without_nan(ordered: Array) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from ..devices.array_functions import distinct, occurrences
 from ..devices.placement import module_of, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.deferred import lazy_property
@@ -334,7 +335,7 @@ class NumberColumn:
         """Return each value's position in ``known`` (ascending) as float32, NaN if it has none."""
         xp = module_of(self.values)
         if kind_of(known) != "numbers":
-            return xp.full(self.values.shape, np.nan, np.float32)
+            return xp.full(self.values.shape, np.nan, dtype=xp.float32)
         common = np.result_type(known.dtype, self.values.dtype)
         common = np.result_type(np.int8) if common.kind == "b" else common
         values, known = self.values.astype(common, copy=False), known.astype(common, copy=False)
@@ -462,12 +463,12 @@ def _distinct(values: Array) -> Any:
     xp = module_of(values)
     whole = values.dtype.kind != "f" or bool((xp.floor(values) == values).all())
     if not whole or len(values) == 0:
-        return xp.unique(values)
+        return distinct(values)
     low, high = values.min().item(), values.max().item()
     if max(abs(low), abs(high)) > EXACT_IN_FLOAT64 or high - low >= max(len(values), _WIDEST_TABLE):
-        return xp.unique(values)
-    occurs = xp.bincount(values.astype(np.int64) - int(low)) > 0
-    return (xp.flatnonzero(occurs) + int(low)).astype(values.dtype)
+        return distinct(values)
+    occurs = occurrences(values.astype(np.int64) - int(low)) > 0
+    return (xp.nonzero(occurs)[0] + int(low)).astype(values.dtype)
 
 
 def _positions(values: Array, known: np.ndarray) -> Array:

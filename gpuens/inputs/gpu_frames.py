@@ -44,7 +44,7 @@ def gpu_frame_to_table(frame: Any, device: Device, name: str) -> Array:
             )
     values = [_values_of(column, device) for column in columns]
     dtype = np.result_type(*map(_float_for, columns, values))
-    table = device.xp.empty(tuple(frame.shape), dtype, order="F")
+    table = device.xp.empty(tuple(frame.shape)[::-1], dtype=dtype).T
     for position, column in enumerate(values):
         if column.dtype.kind in "iu":
             require_exact(column, f"{name}'s column {frame.columns[position]!r}")

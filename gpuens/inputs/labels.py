@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.array_functions import distinct_and_codes, occurrences
 from ..devices.placement import Device, module_of, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, objects_of_all
@@ -261,24 +262,23 @@ def _encode(y: Array, name: str) -> tuple[np.ndarray, Array]:
         and high - low < max(len(y), _WIDEST_LOOKUP)
     ):
         return _encode_by_table(y.astype(np.int64) - int(low), int(low), y.dtype)
-    classes, codes = module_of(y).unique(y, return_inverse=True)
+    classes, codes = distinct_and_codes(y)
     return to_numpy(classes), codes
 
 
 def _encode_by_table(y: Array, low: int, dtype: Any) -> tuple[np.ndarray, Array]:
     """Count every integer of the range (from 0, which represents ``low``); no sorting."""
     xp = module_of(y)
-    present = xp.bincount(y) > 0
-    classes = to_numpy(xp.flatnonzero(present) + low).astype(dtype)
-    return classes, (xp.cumsum(present, dtype=np.int64) - 1)[y]
+    present = occurrences(y) > 0
+    classes = to_numpy(xp.nonzero(present)[0] + low).astype(dtype)
+    return classes, (xp.cumulative_sum(xp.astype(present, xp.int64)) - 1)[y]
 
 
 def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
     """Sort dates or spans of time, of any unit."""
-    xp = module_of(y)
-    if (unknown := xp.isnat(y)).any():
+    if (unknown := np.isnat(to_numpy(y))).any():
         raise ValueError(f"Input {name} contains NaT: {found_in(unknown)}. {NO_LABEL}")
-    classes, codes = xp.unique(y, return_inverse=True)
+    classes, codes = distinct_and_codes(y)
     return to_numpy(classes), codes
 
 

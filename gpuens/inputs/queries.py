@@ -142,11 +142,11 @@ def layout_of(numbers: Array, device: Device) -> Queries:
     device : Device
     """
     xp = device.xp
-    starts = xp.ones(numbers.shape[0], dtype=bool)
+    starts = xp.ones(numbers.shape[0], dtype=xp.bool)
     starts[1:] = numbers[1:] != numbers[:-1]
-    of_row = (xp.cumsum(starts) - 1).astype(np.int32)
+    of_row = (xp.cumulative_sum(xp.astype(starts, xp.int32)) - 1).astype(np.int32)
     end = device.asarray(np.array([numbers.shape[0]]))
-    begin = xp.concatenate([xp.flatnonzero(starts), end]).astype(np.int32)
+    begin = xp.concat([xp.nonzero(starts)[0], end]).astype(np.int32)
     return Queries(begin, of_row, int((begin[1:] - begin[:-1]).max()))
 
 

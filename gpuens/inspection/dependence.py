@@ -370,14 +370,14 @@ def brute_force(
             if individual is None:
                 individual = _room((answer.shape[2], n_rows, len(points)), device)
             individual[:, :, first : first + len(some)] = answer.transpose(2, 1, 0)
-    return device.xp.concatenate(averages).T, individual
+    return device.xp.concat(averages).T, individual
 
 
 def _mean(answer: Array, weight: Array | None, device: Device) -> Array:
     """Average (n_points, n_rows, n_outputs) over the rows."""
     if weight is None:
         return answer.mean(axis=1)
-    return device.xp.einsum("prk,r->pk", answer, weight) / weight.sum()
+    return (answer * weight[:, None]).sum(axis=1) / weight.sum()
 
 
 def _room(shape: tuple[int, ...], device: Device) -> Array:

@@ -181,12 +181,12 @@ def _percentile_grid(values: Array, settings: GridSettings, label: str) -> np.nd
     """Return equal steps between two percentiles of the finite values, or all distinct values where
     these are fewer."""
     xp = module_of(values)
-    ordered = xp.sort(values[xp.isfinite(values)])
+    ordered = xp.sort(values[xp.isfinite(values)], stable=False)
     if ordered.size == 0:
         raise ValueError(
             f"The column {label} has no finite value, so no grid can be made. Pass custom_values."
         )
-    is_new = xp.ones(ordered.size, bool)
+    is_new = xp.ones(ordered.size, dtype=xp.bool)
     is_new[1:] = ordered[1:] != ordered[:-1]
     if int(is_new.sum()) < settings.resolution:
         return to_numpy(ordered[is_new])

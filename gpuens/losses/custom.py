@@ -97,7 +97,7 @@ class FunctionLoss(OneAgainstTheRest):
         if self.start is not None or (self.coupled_classes and self.n_outputs > 1):
             return base
         n = y.shape[-1]
-        g, h = (device.xp.empty(n, dtype=np.float32) for _ in range(2))
+        g, h = (device.xp.empty(n, dtype=device.xp.float32) for _ in range(2))
         for k in range(self.n_outputs):
 
             def slope(constant: float, k: int = k) -> tuple[float, float]:

@@ -170,7 +170,9 @@ class RankingLoss(Loss):
         return self._known[id(y)][1]
 
     def _prepared(self, y: Array, device: Device) -> Documents:
-        position = y[POSITION].astype(np.int32) if self.bias else device.xp.empty(0, dtype=np.int32)
+        position = (
+            y[POSITION].astype(np.int32) if self.bias else device.xp.empty(0, dtype=device.xp.int32)
+        )
         rows = WholeQueries.of(y[QUERY], self.draws_by_row)
         if rows is None:
             return self._documents_of(y, position, rows, device)
@@ -269,7 +271,7 @@ class PairLoss(RankingLoss):
         self, bias: PositionBias, position: Array, both: Array, weight: Array, device: Device
     ) -> None:
         """Take a Newton step of each position, as LightGBM does."""
-        g, h = (device.xp.empty(position.shape[0], dtype=np.float32) for _ in range(2))
+        g, h = (device.xp.empty(position.shape[0], dtype=device.xp.float32) for _ in range(2))
         weight = (
             weight / largest_of_all(int(weight.max())) if weight.size else weight.astype(np.float64)
         )

@@ -181,7 +181,7 @@ class Huber(_ValuesByTree):
 
     def on_training_rows(self, y: Array, weight: Array, base: np.ndarray, device: Device) -> Huber:
         raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
-        empty = device.xp.empty(0, dtype=np.int32)
+        empty = device.xp.empty(0, dtype=device.xp.int32)
         return self.in_round(y, raw, whole_weights(weight, device), empty, device)
 
     def in_round(

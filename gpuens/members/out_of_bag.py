@@ -121,7 +121,7 @@ class OutOfBagTrees:
         if not self._measured:
             return np.empty(0)
         errors, n_new = (
-            to_numpy(self.device.xp.concatenate(a)) for a in zip(*self._measured, strict=True)
+            to_numpy(self.device.xp.concat(a)) for a in zip(*self._measured, strict=True)
         )
         n_known = np.cumsum(n_new)
         path = np.full(errors.shape, np.nan)

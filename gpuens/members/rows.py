@@ -18,13 +18,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from ..devices.lazy_data import require_data
 from ..devices.placement import (
     CPU,
     Device,
     gpu_of,
     is_gpu_frame,
     on_host,
-    require_data,
     resolve_device,
     to_numpy,
 )

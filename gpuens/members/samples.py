@@ -79,7 +79,7 @@ class SamplingPlan:
     def counts(self, member: int, device: Device) -> Any:
         """Return how often each row is in a member's sample: integers, shape (n_rows,)."""
         if not self.replace:
-            counts = device.xp.zeros(self.n_rows, np.int32)
+            counts = device.xp.zeros(self.n_rows, dtype=device.xp.int32)
             counts[self._subset(member, device)] = 1
             return counts
         if self.weight is None:
@@ -297,7 +297,7 @@ class OutOfBag:
 
     def __init__(self, n_rows: int, width: int, device: Device) -> None:
         self.sums = device.xp.zeros((n_rows, width))
-        self.n_models = device.xp.zeros(n_rows, np.int32)
+        self.n_models = device.xp.zeros(n_rows, dtype=device.xp.int32)
 
     @classmethod
     def of_workers(cls, own: OutOfBag, share: Share) -> OutOfBag:

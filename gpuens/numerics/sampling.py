@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.array_functions import first_positions, smallest
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, smallest_of_all
@@ -57,7 +58,8 @@ def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> A
         with a chance below ``1 / 32! < 4e-36``, for all rows of the largest table and a million
         models together below 1e-20.
     """
-    counts = device.xp.zeros(n, np.int32)
+    xp = device.xp
+    counts = xp.zeros(n, dtype=xp.int32)
     count_draws(counts, n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree))
     return counts
 
@@ -165,10 +167,10 @@ def _subset(n: int, n_draws: int, key: int, device: Device) -> Any:
     xp = device.xp
     if 2 * n_draws <= n:
         return _first_different(n, n_draws, key, xp)
-    kept = xp.ones(n, bool)
+    kept = xp.ones(n, dtype=xp.bool)
     if n_draws < n:
         kept[_first_different(n, n - n_draws, key, xp)] = False
-    return xp.flatnonzero(kept)
+    return xp.nonzero(kept)[0]
 
 
 def _first_different(n: int, k: int, key: int, xp: ModuleType) -> Array:
@@ -178,24 +180,23 @@ def _first_different(n: int, k: int, key: int, xp: ModuleType) -> Array:
     while True:
         rows, number = find(n, _hits(n, n_draws, key, xp), xp)
         if rows.size >= k:
-            return rows[number <= xp.partition(number, k - 1)[k - 1]]
+            return rows[number <= smallest(number, k - 1)]
         n_draws *= 2
 
 
 def _first_hits_few(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
     """Return the rows that are hit, ascending, and the number of the first draw that hits each."""
-    draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64))
+    draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64), stable=False)
     rows = (draws >> S32).astype(np.int64)
-    first = xp.ones(hits.size, bool)
+    first = xp.ones(hits.size, dtype=xp.bool)
     first[1:] = rows[1:] != rows[:-1]
     return rows[first], (draws[first] & LOW_32).astype(np.uint32)
 
 
 def _first_hits_many(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
     """Find the first hits with a table of all rows instead of sorting."""
-    first = xp.full(n, NEVER, dtype=xp.uint32)
-    xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
-    rows = xp.flatnonzero(first != NEVER)
+    first = first_positions(hits, n, int(NEVER))
+    rows = xp.nonzero(first != NEVER)[0]
     return rows, first[rows]
 
 
@@ -239,7 +240,7 @@ def draw_rows(
     if share is not None:
         return rows_of_worker(keep, share, device)
     if keep is None or bool(keep.all()):
-        return device.xp.empty(0, dtype=np.int32)
+        return device.xp.empty(0, dtype=device.xp.int32)
     return rows_where(keep, device)
 
 
@@ -268,7 +269,7 @@ def small_draws(
     xp, share = device.xp, current_share()
     first = 0 if share is None else share.first
     key = int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
-    kept = xp.empty(n, bool)
+    kept = xp.empty(n, dtype=xp.bool)
     least, at_least = 2**32 + 1, list[Array]()
     pieces = _pieces(n, device)
     for rows in pieces:
@@ -283,7 +284,7 @@ def small_draws(
         if smallest < least:
             least, at_least = smallest, []
         if smallest == least:
-            at_least.append(xp.flatnonzero(bits == smallest) + rows.start)
+            at_least.append(xp.nonzero(bits == smallest)[0] + rows.start)
     if least == smallest_of_all(least):
         for rows_at_least in at_least:
             kept[rows_at_least] = True
@@ -294,10 +295,10 @@ def rows_where(kept: Array, device: Device) -> Array:
     """Return the rows that are kept, ascending: int32."""
     xp = device.xp
     parts = [
-        xp.flatnonzero(kept[rows]).astype(np.int32) + np.int32(rows.start)
+        xp.nonzero(kept[rows])[0].astype(np.int32) + np.int32(rows.start)
         for rows in _pieces(kept.size, device)
     ]
-    return parts[0] if len(parts) == 1 else xp.concatenate(parts)
+    return parts[0] if len(parts) == 1 else xp.concat(parts)
 
 
 def most_rows_of_a_piece(device: Device) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.array_functions import contiguous
 from ..devices.placement import Device, module_of, to_numpy
 from ..kernels.runtime.collective import (
     NO_ROWS,
@@ -74,10 +75,10 @@ def rows_of_worker(keep: Any, share: Share, device: Device) -> Any:
     for all rows of all workers, ``NO_ROWS`` for none of this one."""
     xp = device.xp
     if not count_of_all(0 if keep is None else int(xp.count_nonzero(~keep))):
-        return xp.empty(0, dtype=np.int32)
+        return xp.empty(0, dtype=xp.int32)
     if keep is None:
-        return xp.arange(share.n_own, dtype=np.int32)
-    rows = xp.flatnonzero(keep).astype(np.int32)
+        return xp.arange(share.n_own, dtype=xp.int32)
+    rows = xp.nonzero(keep)[0].astype(np.int32)
     return rows if rows.size else NO_ROWS
 
 
@@ -94,7 +95,7 @@ def of_own_rows(values: Any) -> Any:
     if share is None:
         return values
     own = values[..., share.first : share.first + share.n_own]
-    return module_of(values).ascontiguousarray(own)
+    return contiguous(own)
 
 
 @contextmanager

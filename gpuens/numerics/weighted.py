@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
@@ -111,7 +109,7 @@ def weighted_quantile(values: Array, weight: Array, quantile: float, device: Dev
 
     ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
     """
-    leaf = device.xp.zeros(values.shape[0], dtype=np.int32)
+    leaf = device.xp.zeros(values.shape[0], dtype=device.xp.int32)
     if weight.size:
         leaf[weight == 0] = -1
     return float(leaf_quantiles(leaf, values, weight, quantile, 1)[0])

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from ..adaboost.learners import new_member
 from ..boosting.parameters import Schedule
+from ..devices.array_functions import contiguous
 from ..devices.placement import Device, to_numpy
 from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import check_learner
@@ -203,7 +204,7 @@ class StagewiseLearners:
         if sample.size:
             weight = rows.weight[sample] if rows.weight.size else rows.weight
             table = rows.table.part(to_numpy(sample))
-            raw = device.xp.ascontiguousarray(rows.raw[:, sample])
+            raw = contiguous(rows.raw[:, sample])
             drawn = StagewiseRows(table, rows.y[sample], weight, raw)
             residuals = residuals[:, sample]
         chosen = [t % len(self.kinds)] if self.cyclic else list(range(len(self.kinds)))
@@ -211,7 +212,7 @@ class StagewiseLearners:
         for kind in chosen:
             members = self._fit_members(t, kind, drawn, residuals)
             directions = directions_of(members, rows.table, device, checked=True)
-            own = device.xp.ascontiguousarray(directions[:, sample]) if sample.size else directions
+            own = contiguous(directions[:, sample]) if sample.size else directions
             steps = [1.0] * len(members)
             if self.line_search:
                 steps = find_steps(loss, drawn.y, drawn.raw, own, drawn.weight, device)

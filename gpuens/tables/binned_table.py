@@ -341,7 +341,7 @@ class BinnedTable:
         instead = "pass the rows as an array, or "
         require_plain_trees(forest, "A BinnedTable, which has no values,", instead)
         n_rows = self.shape[0]
-        raw = device.xp.empty((forest.n_outputs, n_rows), np.float64)
+        raw = device.xp.empty((forest.n_outputs, n_rows), dtype=device.xp.float64)
         if forest.n_trees == 0:
             raw[...] = device.asarray(forest.base)[:, None]
             return raw

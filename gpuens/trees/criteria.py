@@ -161,7 +161,7 @@ def classification_problem(
     offset = [to_numpy(code) + int(first) for code, first in zip(codes, begin, strict=False)]
     classes = np.stack([code.astype(np.int32) for code in offset])
     integers, scale = _integer_weights(weight, classes.shape[1], multiplicity)
-    values = device.xp.empty((0, 0), dtype=np.int64)
+    values = device.xp.empty((0, 0), dtype=device.xp.int64)
     target = CartTarget(device.asarray(classes), values, device.asarray(integers), begin)
     none = np.empty((0, 0))
     real = integers / scale
@@ -197,7 +197,7 @@ def regression_problem(
     centred = np.clip(y - centre[:, None], -largest, largest)
     values = np.floor(centred * scale + 0.5).astype(np.int64)
     target = CartTarget(
-        device.xp.empty((0, 0), dtype=np.int32),
+        device.xp.empty((0, 0), dtype=device.xp.int32),
         device.asarray(values),
         device.asarray(integers),
         np.arange(y.shape[0] + 1, dtype=np.int64),

@@ -144,7 +144,7 @@ def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
     once where it does not know these."""
     xp, parts = device.xp, samples
     if isinstance(samples[0], SampleRecords):
-        there = xp.empty(len(samples), np.int64)
+        there = xp.empty(len(samples), dtype=xp.int64)
         for i, sample in enumerate(samples):
             there[i : i + 1] = sample.size
         sizes = to_numpy(there)
@@ -154,7 +154,7 @@ def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
         sizes = np.array([part.size for part in parts], np.int64)
     if len(parts) == 1:
         return parts[0], sizes
-    joined, end = xp.empty(int(sizes.sum()), parts[0].dtype), 0
+    joined, end = xp.empty(int(sizes.sum()), dtype=parts[0].dtype), 0
     for part in parts:  # copies by the driver: CuPy would compile a kernel that concatenates
         joined[end : end + part.size] = part
         end += part.size
@@ -202,7 +202,7 @@ def clip(table: CartTable, problem: Problem, grown: GrownCart | Forest, value: n
 
 def all_rows(n: int, device: Device) -> Array:
     """Return the records of a sample that has every row once."""
-    return device.xp.arange(n, dtype=np.uint64) | np.uint64(2**32)
+    return device.xp.arange(n, dtype=device.xp.uint64) | np.uint64(2**32)
 
 
 def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -103,7 +103,7 @@ def cart_table(
     categorical = (n_categories > 0).astype(np.uint8)
     if isinstance(X, SparseTable):
         return _of_sparse(X, weight, categorical, monotone, max_bins, seed, device)
-    if device.xp is np and not categorical.any() and has_few_rows(X.shape[0], max_bins):
+    if device.has_numpy and not categorical.any() and has_few_rows(X.shape[0], max_bins):
         return _of_few_rows(to_numpy(X), categorical, monotone, n_threads)
     cuts: tuple[np.ndarray, ...] | None = None
     if max_bins is not None and (weight is not None or X.shape[0] > SAMPLE_SIZE):
@@ -116,7 +116,7 @@ def cart_table(
             return _distinct(column, device)
         return _ranges(column, None if cuts is None else cuts[f], max_bins, device)
 
-    if device.xp is np and max_bins is not None:
+    if device.has_numpy and max_bins is not None:
         features = _in_blocks(X, n_categories, cuts, max_bins, n_threads)
     else:
         features = _for_each(encode, X, device, n_threads)
@@ -240,7 +240,7 @@ def _columns(X: Array, device: Device) -> Iterator[Array]:
 def _narrow_codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
     """Return the codes of all features, one row each, uint8."""
     if all(feature.codes is not None for feature in features):
-        codes = device.xp.empty((len(features), X.shape[0]), np.uint8)
+        codes = device.xp.empty((len(features), X.shape[0]), dtype=device.xp.uint8)
     else:
         thresholds = np.full((len(features), MAX_BINS), np.inf, X.dtype)
         for row, feature in zip(thresholds, features, strict=True):
@@ -259,7 +259,7 @@ def _looked_up(X: Array, thresholds: Array, device: Device) -> Array:
     """Return the bins of all values, a row for each feature."""
     if not is_streamed(X, device):
         return bin_values(X, thresholds).columns
-    codes = device.xp.empty(X.shape[::-1], np.uint8)
+    codes = device.xp.empty(X.shape[::-1], dtype=device.xp.uint8)
     for rows, piece in in_pieces(X, device.xp):
         codes[:, rows] = bin_values(piece, thresholds).columns
     return codes
@@ -268,7 +268,7 @@ def _looked_up(X: Array, thresholds: Array, device: Device) -> Array:
 def _wide_codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
     """Return the codes of all features, one row each, uint32."""
     xp = device.xp
-    codes = xp.empty((len(features), X.shape[0]), np.uint32)
+    codes = xp.empty((len(features), X.shape[0]), dtype=xp.uint32)
     for f, (feature, column) in enumerate(zip(features, _columns(X, device), strict=True)):
         if feature.codes is not None:
             codes[f] = feature.codes
@@ -284,7 +284,7 @@ def _for_each(
     encode: Callable[[int, Array], _Feature], X: Array, device: Device, n_threads: int
 ) -> list[_Feature]:
     """Encode every column, on the CPU in threads: sorting releases the interpreter."""
-    if device.xp is not np or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
+    if not device.has_numpy or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
         return [encode(f, column) for f, column in enumerate(_columns(X, device))]
     return map_in_threads(lambda f: encode(f, X[:, f]), range(X.shape[1]), n_threads)
 
@@ -292,14 +292,14 @@ def _for_each(
 def _distinct(column: Array, device: Device) -> _Feature:
     """Give each distinct value a bin."""
     xp = device.xp
-    order = xp.argsort(column)  # NaN comes last
+    order = xp.argsort(column, stable=False)  # NaN comes last
     ordered = column[order]
     ordered = ordered[: int(xp.count_nonzero(ordered == ordered))]
     n = ordered.size
-    is_new = xp.ones(n, dtype=bool)
+    is_new = xp.ones(n, dtype=xp.bool)
     is_new[1:] = ordered[1:] != ordered[:-1]
-    codes = xp.empty(column.size, dtype=np.uint32)
-    codes[order[:n]] = xp.cumsum(is_new, dtype=np.int64) - 1
+    codes = xp.empty(column.size, dtype=xp.uint32)
+    codes[order[:n]] = xp.cumulative_sum(xp.astype(is_new, xp.int64)) - 1
     values = to_numpy(ordered[is_new]).astype(np.float64)
     codes[order[n:]] = values.size
     return _Feature(codes, values, values, n < column.size)
@@ -334,7 +334,7 @@ def _in_blocks(
 
 def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
     """Give each distinct value a bin if they are few, else all values between two cuts one."""
-    ordered = to_numpy(sort_rows(device.xp.array(column)[None])[0])
+    ordered = to_numpy(sort_rows(device.xp.asarray(column, copy=True)[None])[0])
     if cuts is not None:
         cuts = round_down(cuts, ordered.dtype)
     return _ranges_of_sorted(ordered, cuts, max_bins)

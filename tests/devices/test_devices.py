@@ -6,6 +6,7 @@ import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -353,10 +354,12 @@ class TestDevice:
         ]  # fmt: skip
 
     def test_arrays_and_implementation(self, cupy):
-        assert (CPU.xp, CPU.implementation) == (np, Implementation.CPU)
-        assert (SIMULATOR.xp, SIMULATOR.implementation) == (np, Implementation.CUDA)
+        numpy_names = import_module("array_api_compat.numpy")
+        assert (CPU.xp, CPU.implementation) == (numpy_names, Implementation.CPU)
+        assert (SIMULATOR.xp, SIMULATOR.implementation) == (numpy_names, Implementation.CUDA)
         gpu = Device("cuda", 1)
-        assert (gpu.xp, gpu.implementation) == (cupy, Implementation.CUDA)
+        assert (gpu.cupy, gpu.implementation) == (cupy, Implementation.CUDA)
+        assert gpu.xp is import_module("array_api_compat.cupy")
 
     def test_what_is_kept_is_waited_for_on_its_own_gpu(self, cupy):
         waited = []

@@ -273,7 +273,9 @@ def test_memory_of_data(cupy, monkeypatch, model):
 
 @pytest.mark.parametrize("n_rows", [1_000_000, 11_000_000])
 def test_memory_of_the_plan(cupy, n_rows):
-    model = GradientBoostingRegressor(device="cuda", max_depth=8, max_leaf_nodes=None)
+    model = GradientBoostingRegressor(
+        n_estimators=100, device="cuda", max_depth=8, max_leaf_nodes=None
+    )
     plan = memory_plan(model, (n_rows, 28))
     of_nodes = ("histograms", "candidates of splits", "tables of nodes", "table")
     fixed = sum(plan.parts[name] for name in of_nodes)

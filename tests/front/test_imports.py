@@ -63,6 +63,7 @@ ASKS_ABOUT_DEVICES = {
     "kernels/runtime/dispatch.py",
     "gpuens/inputs/arrays.py",
     "gpuens/devices/placement.py",
+    "gpuens/devices/array_functions.py",
     "gpuens/devices/among_workers.py",
     "gpuens/devices/gpu_problems.py",
 }

@@ -104,7 +104,7 @@ class BinnedTree(NamedTuple):
         feature = self.feature
         if isinstance(codes, SparseCodes):
             codes, feature = codes.with_features(feature)
-        leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=np.int32)
+        leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=device.xp.int32)
         walk = feature, self.bin, self.missing_left, self.left, self.right
         traverse_codes(codes, *walk, leaf, self.left_codes)
         return leaf
@@ -121,7 +121,7 @@ class Change(NamedTuple):
 
 def multiples(values: Any, quantum: float, xp: Any = np) -> Any:
     """Round numbers to multiples of a power of two; 0 changes nothing."""
-    return xp.rint(values / quantum) * quantum if quantum > 0.0 else values
+    return xp.round(values / quantum) * quantum if quantum > 0.0 else values
 
 
 def quantum_for(largest_raw: float, largest_value: float) -> float:

@@ -36,7 +36,7 @@ def searched(training: Training, round_: Round, trees: list[OutputTree]) -> list
 def _find_step(training: Training, loss: Loss, grown: list[OutputTree]) -> float:
     rows, device = training.rows, training.device
     xp, raw = device.xp, rows.raw
-    g, h = (xp.empty(raw.shape[1], dtype=np.float32) for _ in range(2))
+    g, h = (xp.empty(raw.shape[1], dtype=xp.float32) for _ in range(2))
     moved = raw.copy()
     added = {}
     for tree in grown:

@@ -156,7 +156,8 @@ class OneTreeUpdates(Updates):
 
     def add_to_others(self, trees: list[OutputTree]) -> None:
         for other in self.others:
-            leaf = self.training.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+            xp = self.training.device.xp
+            leaf = xp.full(other.raw.shape[1], -1, dtype=xp.int32)
             trees[0].find_leaves(other.codes, leaf)
             for tree in trees:
                 self.add_tree(tree, leaf, other)

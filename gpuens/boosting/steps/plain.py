@@ -87,7 +87,7 @@ class RowSampler:
         training = self._training
         weight, device = training.rows.weight, training.device
         drawn = draw_rows(training.n_rows, fraction, weight, seed, index, device)
-        return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+        return Sample(drawn, device.xp.empty(0, dtype=device.xp.float32))
 
     @lazy_property
     def _weighted_rows(self) -> Sample:
@@ -227,7 +227,7 @@ class Gradients:
         training = self.training
         rows, device = training.rows, training.device
         loss = training.loss.at_round(index)
-        everything = device.xp.empty(0, dtype=np.int32)
+        everything = device.xp.empty(0, dtype=device.xp.int32)
         loss = loss.in_round(rows.y, rows.raw, training.whole_weight, everything, device)
         return loss, loss.shared(rows.y, rows.raw, device)
 
@@ -383,9 +383,11 @@ class Updates:
     def add_to_others(self, trees: list[OutputTree]) -> None:
         """Add trees to the raw predictions of the evaluation sets."""
 
+        xp = self.training.device.xp
+
         def add(tree: OutputTree) -> None:
             for other in self.others:
-                leaf = self.training.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+                leaf = xp.full(other.raw.shape[1], -1, dtype=xp.int32)
                 tree.find_leaves(other.codes, leaf)
                 self.add_tree(tree, leaf, other)
 

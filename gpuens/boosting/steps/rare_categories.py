@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtri
 
+from ...devices.array_functions import occurrences
 from ...devices.placement import module_of, to_numpy
 from ...kernels.growth.sparse_codes import SparseCodes
 from ...kernels.runtime.arrays import Array
@@ -122,7 +123,7 @@ def _count(training: Training, feature: int) -> np.ndarray:
         codes = column[begin : begin + PIECE_ROWS]
         if rows.weight.size:
             codes = codes[_like(codes, rows.weight[begin : begin + PIECE_ROWS] > 0)]
-        counts += to_numpy(module_of(codes).bincount(codes, minlength=N_SLOTS))
+        counts += to_numpy(occurrences(codes, N_SLOTS))
     if (share := current_share()) is not None:
         share.collective.add(counts)
     return counts
@@ -139,7 +140,7 @@ def _rows_of_bins(training: Training, feature: int, wanted: np.ndarray) -> tuple
         chosen = module_of(codes).asarray(is_wanted)[codes]
         if rows.weight.size:
             chosen &= _like(codes, rows.weight[begin : begin + PIECE_ROWS] > 0)
-        inside = module_of(codes).flatnonzero(chosen)
+        inside = module_of(codes).nonzero(chosen)[0]
         at.append(to_numpy(inside) + begin)
         bins.append(to_numpy(codes[inside]))
     return np.concatenate(at), np.concatenate(bins)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...devices.array_functions import smallest
 from ...devices.placement import Device, to_numpy
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import (
@@ -83,16 +84,16 @@ def goss_chances(importance: Array, top_rate: float, other_rate: float, device: 
     share = current_share()
     n = rows_of_all(importance.shape[0])
     n_top = math.ceil(top_rate * n)
-    least = np.float32(np.inf)
+    least: Any = np.float32(np.inf)
     if n_top and share is not None:
         least = kth_of_all(to_numpy(importance), n - n_top, share)
     elif n_top:
-        least = xp.sort(importance)[n - n_top]
+        least = smallest(importance, n - n_top)
     above, ties = importance > least, importance == least
     room = n_top - count_of_all(int(xp.count_nonzero(above)))
     if share is not None:
         room -= count_before(int(ties.sum()), share)
-    first = ties & (xp.cumsum(ties, dtype=np.int64) <= room)
+    first = ties & (xp.cumulative_sum(xp.astype(ties, xp.int64)) <= room)
     chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
     return xp.where(above | first, 1.0, chance)
 
@@ -131,14 +132,14 @@ def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
 def _threshold(whole: Array, fraction: float, xp: Any) -> float:
     """Return the size from which on rows are drawn for certain."""
     n = whole.shape[0]
-    ordered = xp.sort(whole)
-    below = xp.cumsum(ordered, dtype=np.int64).astype(np.float64)
+    ordered = xp.sort(whole, stable=False)
+    below = xp.cumulative_sum(ordered, dtype=xp.int64).astype(np.float64)
     # If the k largest rows are drawn for certain, the others share the rest of the sample: the
     # threshold t solves sum(min(1, size / t)) = fraction * n, with size >= t for those k rows.
     certain = n - 1 - xp.arange(n)
     left = fraction * n - certain
     fits = (left > 0) & (ordered.astype(np.float64) * left <= below)
-    last = int(xp.flatnonzero(fits)[-1]) if bool(fits.any()) else 0
+    last = int(xp.nonzero(fits)[0][-1]) if bool(fits.any()) else 0
     return float(below[last]) / max(float(left[last]), 1e-300)
 
 
@@ -187,7 +188,7 @@ def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: 
     if share is not None:
         is_certain = not count_of_all(int(not is_certain))
     if is_certain:
-        return Sample(xp.empty(0, dtype=np.int32), xp.empty(0, dtype=np.float32))
+        return Sample(xp.empty(0, dtype=xp.int32), xp.empty(0, dtype=xp.float32))
     if share is not None and not keep.any():
         return Sample(NO_ROWS, np.ones(1, np.float32))
     drawn = rows_where(keep, device)
