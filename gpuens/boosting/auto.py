@@ -107,7 +107,8 @@ def rounds_for(
     evaluation = Evaluation(DATA, metric.name, held_out, mean)
     runs_ahead = training.device.runs_ahead
     plan = TrainingPlan(most, 0, {}, [evaluation], stopping, (), True, runs_ahead)
-    train(folds, plan)
+    with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
+        train(folds, plan)
     return max(stopping.best_iteration, 1)  # Ctrl-C ends the search, not the training
 
 

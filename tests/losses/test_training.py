@@ -392,7 +392,8 @@ class TestCallbacksThatFail:
     def test_the_error_arrives_and_the_trees_are_kept(self, error):
         X, y, _ = table()
         quantiles = {"loss": "quantile", "quantile": [0.2, 0.8]}
-        model = GradientBoostingRegressor(**quantiles, callbacks=[self.Failing(3, error)])
+        failing = [self.Failing(3, error)]
+        model = GradientBoostingRegressor(**quantiles, n_estimators=100, callbacks=failing)
         with pytest.raises(type(error)) as arrived:
             model.fit(X, y, eval_set=(X, y))
         assert arrived.value is error
