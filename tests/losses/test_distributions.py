@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
+from sklearn.datasets import make_friedman1
 from sklearn.linear_model import Ridge
 
 import gpuens
@@ -289,3 +290,13 @@ class TestBadInput:
         model = GradientBoostingRegressor("normal", n_estimators=1).fit(X, y)
         with pytest.raises(ValueError, match=r"loss=Normal\(\)"):
             model.to_xgboost(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("loss", ["normal", "student_t"])
+@pytest.mark.parametrize("n", [300, 1500])
+def test_intervals_hold_with_nothing_set(loss, n):
+    """A hundred rounds cover less than half of the rows."""
+    X, y = make_friedman1(2 * n, noise=1.0, random_state=0)
+    rows = GradientBoostingRegressor(loss, device="cpu").fit(X[:n], y[:n]).predict_dist(X[n:])
+    low, high = rows.quantile([0.05, 0.95]).T
+    assert 0.8 < ((low <= y[n:]) & (y[n:] <= high)).mean() < 0.97
