@@ -50,11 +50,9 @@ class FoldsTogether(Rounds):
     def __init__(self, folds: Sequence[FoldRounds]) -> None:
         self._folds = folds
 
-    def start(self, index: int) -> list[Any]:
-        return [fold.start(index) for fold in self._folds]
-
-    def finish(self, started: list[Any]) -> list[GrownRound]:
-        return [fold.finish(own) for fold, own in zip(self._folds, started, strict=True)]
+    def finish(self, started: int) -> list[GrownRound]:
+        # A GPU grows one batch of trees at a time: none begins before those of the last are there.
+        return [fold.finish(fold.start(started)) for fold in self._folds]
 
     def settle(self, finished: list[GrownRound]) -> None:
         pass

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gpuens
+from gpuens.boosting import auto
 from gpuens.devices import placement, sparse_tables, transfer
 from gpuens.forest import forest as forest_module
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
@@ -176,6 +177,19 @@ def assert_same(
             found = getattr(on_gpu, method)(table_there[:500])
             assert isinstance(found, cupy.ndarray)
             np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
+
+
+def test_rounds_that_the_data_choose(cupy, host, monkeypatch):
+    """Rows are held out by weights of zero, whose metrics are computed on the device."""
+    monkeypatch.setattr(auto, "PATIENCE", 2)
+    X, y, _ = table(3, True)
+    X, y = X[:600], y[:600]
+    settings = {"learning_rate": 1.0, "max_leaf_nodes": 4}
+    on_cpu = gpuens.GradientBoostingClassifier(**settings, device="cpu").fit(X, y)
+    there = cupy.asarray(X)
+    on_gpu = gpuens.GradientBoostingClassifier(**settings).fit(there, cupy.asarray(y))
+    assert on_cpu.forest_.width == 3
+    assert_same(cupy, host, on_cpu, on_gpu, X, there)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
