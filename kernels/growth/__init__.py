@@ -6,16 +6,18 @@
 rows that are elsewhere; a GPU that holds the table runs blocks that decide the same
 (``cuda/control``, ``cuda/choosing``, ``cuda/order``) with the functions of single nodes.
 
-Which loop grows a batch of trees:
+Where one worker has the table in the memory of one device, ``cpu/grow``, ``cpu/sparse`` and
+``cuda/grow`` grow batches of trees without returns to Python; else the loop of phases
+(``by_phases``) does, with what these modules know of the rows:
 
     codes            CPU           GPU            workers        workers with GPUs
-    Codes            cpu/grow      cuda/grow      shared/grow    shared_cuda/grow
-    SparseCodes      cpu/sparse    none           shared/sparse  none
+    Codes            its own       its own        cpu/by_phases  cuda/by_phases
+    SparseCodes      cpu/sparse    none           cpu/sparse     none
     StreamedCodes    cpu/streamed  cuda/streamed  none           none
 
 Workers share the rows of a table: each has the tables of nodes for the rows of all, adds up
-histograms and counts with the others (``shared/start``), takes the same decisions, and moves its
-own rows. A process becomes one by ``kernels.runtime.collective.sharing``.
+histograms and counts with the others, takes the same decisions, and moves its own rows. A process
+becomes one by ``kernels.runtime.collective.sharing``.
 
 Words:
 

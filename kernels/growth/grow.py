@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.collective import current_share
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import Implementation, implementation, implementation_for
 from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, Scales, TreeRecords
 from ..statistics.quantise import pack, quantise
+from . import by_phases
 from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
@@ -108,7 +110,12 @@ def grow(
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    op = implementation(__name__, records[0])
+    contract = __name__
+    # The reference grows on rows of all kinds in one loop.
+    if not isinstance(codes, Codes) or current_share() is not None:
+        is_reference = implementation_for(records[0]) is Implementation.REFERENCE
+        contract = __name__ if is_reference else by_phases.__name__
+    op = implementation(contract, records[0])
     return op.grow(codes, n_bins, records, keys, params, rules)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.collective import sum_of_each
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales
@@ -172,7 +173,7 @@ def linear_sums(
         Node i has the entries from ``features.begin_of_sums()[i]`` on. Independent of the order of
         addition.
     """
-    return implementation(__name__, g).linear_sums(leaf, g, h, X, features, scales)
+    return sum_of_each(implementation(__name__, g).linear_sums(leaf, g, h, X, features, scales))
 
 
 def solve_linear(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.collective import current_share, sum_of_each
 from ..runtime.compilation import callable_from_python, inner, kernel
-from ..runtime.dispatch import implementation
+from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
 from ..scalars.gain import limited_value
 
@@ -30,9 +31,9 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
     Returns
     -------
     int64, shape (n_nodes, 2), NumPy
-        Independent of the order of addition.
+        Over the rows of all workers, independent of the order of addition.
     """
-    return implementation(__name__, g).leaf_sums(leaf, g, h, scales, n_nodes)
+    return sum_of_each(implementation(__name__, g).leaf_sums(leaf, g, h, scales, n_nodes))
 
 
 def newton_steps(
@@ -68,7 +69,8 @@ def newton_steps(
         on the device too, for ``add_values_of_trees``, and are copied to the host when they are
         read.
     """
-    op = implementation(__name__, g)
+    is_alone = current_share() is None
+    op = implementation(__name__, g) if is_alone else composed(__name__)
     return op.newton_steps(trees, g, h, totals, l2, min_sum_hessian, largest)
 
 

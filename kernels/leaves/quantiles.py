@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.collective import current_share
 from ..runtime.dispatch import implementation
 
 
@@ -35,10 +36,12 @@ def leaf_quantiles(
     Returns
     -------
     float64, shape (n_nodes,), NumPy
-        0 for a node without rows. Never a negative zero.
+        Of the rows of all workers; 0 for a node without rows. Never a negative zero.
     """
-    module = implementation(__name__, values)
-    return module.leaf_quantiles(leaf, values, weight, quantile, n_nodes)
+    op, share = implementation(__name__, values), current_share()
+    if share is None:
+        return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes)
+    return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes, share.collective)
 
 
 SHARE_BITS = 31

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.collective import largest_of_each
 from ..runtime.dispatch import implementation
 
 
@@ -67,4 +68,4 @@ def largest_linear_values(leaves: LinearLeaves, X: Array, leaf: Array) -> np.nda
     float64, shape (n_nodes,), NumPy
         0 without rows.
     """
-    return implementation(__name__, X).largest_linear_values(leaves, X, leaf)
+    return largest_of_each(implementation(__name__, X).largest_linear_values(leaves, X, leaf))

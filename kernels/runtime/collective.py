@@ -1,15 +1,16 @@
 """Tables whose rows several workers share: who has which rows, and how the workers add up.
 
 Each worker runs the same training on its own range of rows. What depends on all rows goes through
-a ``Collective``, so that all workers see the same numbers and decide alike. The operations that do
-so are in the folders ``shared``; the others see nothing but a table.
+a ``Collective``, so that all workers see the same numbers and decide alike. Contracts add up the
+results of their operations, which see nothing but a table; growth and the quantiles of leaves add
+up in between, in the rounds that they are made of.
 """
 
 from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Array
-from .dispatch import using_shares, using_whole_tables
 from .dtypes import SUM_CHUNK
 from .fetch import fetch
 
@@ -92,6 +92,9 @@ class Alone(Collective):
         return [values]
 
 
+ONE_WORKER = Alone()
+
+
 class EachAlone(Alone):
     """The collective of a worker that has all rows, as the others of its ``group`` do."""
 
@@ -119,9 +122,8 @@ class Share(NamedTuple):
 _share: ContextVar[Share | None] = ContextVar("gpuens_share", default=None)
 
 
-def current_share() -> Share | None:
-    """Return the share of this worker; None where a table is not shared."""
-    return _share.get()
+current_share: Callable[[], Share | None] = _share.get
+"""Return the share of this worker; None where a table is not shared."""
 
 
 @contextmanager
@@ -135,8 +137,7 @@ def sharing(share: Share) -> Iterator[None]:
         )
     token = _share.set(share)
     try:
-        with using_shares():
-            yield
+        yield
     finally:
         _share.reset(token)
 
@@ -151,8 +152,7 @@ def not_sharing() -> Iterator[None]:
     """Let the operations inside the block work on tables that every worker has as a whole."""
     token = _share.set(None)
     try:
-        with using_whole_tables():
-            yield
+        yield
     finally:
         _share.reset(token)
 

@@ -23,17 +23,7 @@ class Implementation(enum.Enum):
     REFERENCE = "reference"
     CPU = "cpu"
     CUDA = "cuda"
-    SHARED = "shared"
-    """On the CPU, on a share of the rows (see ``collective``). What is not there is the CPU's."""
-    SHARED_CUDA = "shared_cuda"
-    """The same on CUDA. What is not there is CUDA's."""
 
-
-BENEATH = {
-    Implementation.SHARED: Implementation.CPU,
-    Implementation.SHARED_CUDA: Implementation.CUDA,
-}
-"""What runs operations that an implementation lacks."""
 
 _forced: ContextVar[Implementation | None] = ContextVar("gpuens_implementation", default=None)
 
@@ -53,29 +43,13 @@ def using(implementation: Implementation | None) -> Iterator[None]:
 
 
 def using_cuda() -> AbstractContextManager[None]:
-    """Run every operation inside the block on CUDA, whatever its arrays are: on a share of the rows
-    where a table is shared."""
-    is_shared = _forced.get() in (Implementation.SHARED, Implementation.SHARED_CUDA)
-    return using(Implementation.SHARED_CUDA if is_shared else Implementation.CUDA)
-
-
-def using_shares() -> AbstractContextManager[None]:
-    """Run every operation inside the block on a share of the rows, where its arrays are."""
-    is_on_cuda = _forced.get() in (Implementation.CUDA, Implementation.SHARED_CUDA)
-    return using(Implementation.SHARED_CUDA if is_on_cuda else Implementation.SHARED)
-
-
-def using_whole_tables() -> AbstractContextManager[None]:
-    """Run every operation inside the block on tables as a whole, where its arrays are."""
-    is_on_cuda = _forced.get() in (Implementation.CUDA, Implementation.SHARED_CUDA)
-    return using(Implementation.CUDA if is_on_cuda else None)
+    """Run every operation inside the block on CUDA, whatever its arrays are."""
+    return using(Implementation.CUDA)
 
 
 def implementation_for(array: Array) -> Implementation:
     """Return the implementation that runs an operation whose main array is ``array``."""
     forced = _forced.get()
-    if forced is Implementation.SHARED and is_cupy_array(array):
-        return Implementation.SHARED_CUDA
     if forced is not None:
         return forced
     if is_numpy_array(array):
@@ -104,6 +78,11 @@ def implementation(contract: str, array: Array) -> ModuleType:
     return _module(contract, implementation_for(array))
 
 
+def composed(contract: str) -> ModuleType:
+    """Return the module that makes up an operation of others, which dispatch by themselves."""
+    return _module(contract, Implementation.REFERENCE)
+
+
 @functools.cache
 def _cpu_module(contract: str) -> ModuleType:
     return _module(contract, Implementation.CPU)
@@ -112,9 +91,6 @@ def _cpu_module(contract: str) -> ModuleType:
 @functools.cache
 def _module(contract: str, implementation: Implementation) -> ModuleType:
     room, _, stem = contract.rpartition(".")
-    folders = [implementation.value, "reference"]
-    if implementation in BENEATH:
-        folders.insert(1, BENEATH[implementation].value)
-    names = (f"{room}.{folder}.{stem}" for folder in folders if find_spec(f"{room}.{folder}"))
-    last = f"{room}.{folders[-1]}.{stem}"  # whose import says what is missing
-    return import_module(next((name for name in names if find_spec(name)), last))
+    own = f"{room}.{implementation.value}"
+    has_own = find_spec(own) and find_spec(f"{own}.{stem}")
+    return import_module(f"{own}.{stem}" if has_own else f"{room}.reference.{stem}")

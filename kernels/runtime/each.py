@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arrays import Array
+from .collective import current_share
 from .dispatch import implementation
 
 
@@ -29,4 +30,7 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> 
     """
     if len(items) == 1:
         return [function(items[0])]
+    # Workers meet in the calls: each must make them in the same order as the others.
+    if current_share() is not None:
+        return [function(item) for item in items]
     return implementation(__name__, array).each(function, items, array)

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.dispatch import implementation
+from ..runtime.collective import current_share
+from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import Totals, Update
+from .add_leaf_values import add_leaf_values
 
 NO_CLASS = -1
 """In place of the first class: the targets are given."""
@@ -53,10 +55,13 @@ def gradients(
         sums are taken in a fixed order so that every implementation rounds alike: each chunk of
         ``SUM_CHUNK`` rows (the last one filled up with zeros) is halved by adding its upper half to
         its lower half until one value is left; the chunk sums, filled up with zeros to a power of
-        two, likewise.
+        two, likewise. Of the rows of all workers.
     """
-    op = implementation(__name__, raw)
-    return op.gradients(loss, y, raw, shift, weight, g, h, update)
+    if current_share() is None:
+        return implementation(__name__, raw).gradients(loss, y, raw, shift, weight, g, h, update)
+    if update is not None:
+        add_leaf_values(raw, *update)
+    return _totals_of_workers(gradients_of_piece(loss, y, raw, shift, weight, g, h))
 
 
 def gradients_of_outputs(
@@ -90,7 +95,8 @@ def gradients_of_outputs(
     -------
     sequence of Totals
     """
-    op = implementation(__name__, raw)
+    is_alone = current_share() is None
+    op = implementation(__name__, raw) if is_alone else composed(__name__)
     return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class)
 
 
@@ -108,8 +114,7 @@ class PieceTotals(NamedTuple):
 def gradients_of_piece(
     loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
 ) -> PieceTotals:
-    """Compute the gradients of neighbouring rows, which begin with a chunk. Only on the
-    CPU."""
+    """Compute the gradients of neighbouring rows, which begin with a chunk."""
     found: PieceTotals = implementation(__name__, raw).gradients_of_piece(
         loss, y, raw, shift, weight, g, h
     )
@@ -128,6 +133,16 @@ def totals_of_pieces(pieces: Sequence[PieceTotals]) -> Totals:
     largest = np.max([piece.largest for piece in pieces], axis=0)
     (sum_g, sum_h), (max_g, max_h) = sums[:, 0].tolist(), largest.tolist()
     return Totals(max_g, sum_g, max_h, sum_h)
+
+
+def _totals_of_workers(own: PieceTotals) -> Totals:
+    """Return the totals of all workers' rows from those of this one's."""
+    share = current_share()
+    assert share is not None
+    # One message: the largest magnitudes in the first line, then the sums of the chunks.
+    lines = np.concatenate([own.largest[None], own.sums.T])
+    found = share.collective.gather(lines)
+    return totals_of_pieces([PieceTotals(each[0], each[1:].T) for each in found])
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:

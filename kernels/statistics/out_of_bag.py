@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..runtime.arrays import Array
+from ..runtime.collective import current_share, halved, sum_of_each
 from ..runtime.dispatch import implementation
 
 
@@ -36,10 +39,15 @@ def add_out_of_bag(
     errors : float64, shape (n_trees,)
         Sum after each tree of the errors of the rows that have a prediction, others being 0, in the
         order of ``kernels.statistics.gradients``: halves of chunks of ``SUM_CHUNK`` rows, then
-        halves of the chunks.
+        halves of the chunks. Of the rows of all workers.
     n_new : int64, shape (n_trees,)
-        Rows whose first prediction is that of the tree.
+        Rows whose first prediction is that of the tree; of all workers.
     """
     op = implementation(__name__, leaf)
-    found: tuple[Array, Array] = op.add_out_of_bag(leaf, value, truth, begin, sums, n_models)
+    what = leaf, value, truth, begin, sums, n_models
+    if (share := current_share()) is not None:
+        errors, n_new = op.add_to_chunks(*what)
+        of_all = np.concatenate(share.collective.gather(errors))
+        return halved(of_all), sum_of_each(n_new.sum(axis=0))
+    found: tuple[Array, Array] = op.add_out_of_bag(*what)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import rows_of_all
+from ..runtime.collective import current_share, rows_of_all
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
@@ -26,7 +26,7 @@ def quantise(
     g, h : float32, shape (n_outputs, n), contiguous
         h >= 0; at most ``MOST_OUTPUTS`` outputs.
     rows : int32, shape (m,) or (0,)
-        The rows of the sample, ascending; empty: all n.
+        The rows of the sample, ascending; empty: all n; ``NO_ROWS``: none of this worker's.
     key : int
         Random key below 2**32.
     first : int
@@ -37,9 +37,14 @@ def quantise(
     Returns
     -------
     TreeRecords
-        In the order of the rows.
+        In the order of the rows. Where workers share these, a row is rounded by its number among
+        the rows of all, and the sums are of all rows and on the host.
     """
-    return implementation(__name__, g).quantise(g, h, rows, key, first, scales)
+    op, share = implementation(__name__, g), current_share()
+    if share is None:
+        return op.quantise(g, h, rows, key, first, scales)
+    records: TreeRecords = op.quantise(g, h, rows, key, first, scales, share.first)
+    return records._replace(sums=share.collective.sum_to_host(records.sums))
 
 
 def pack(

@@ -13,9 +13,9 @@ from sklearn.linear_model import LinearRegression
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, NothingLearnedWarning
 from gpuens.devices.placement import CPU
 from gpuens.inputs import shared_tables
+from gpuens.kernels.growth.cpu import by_phases as shared_growth
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.growth.cpu.layout import layout
-from gpuens.kernels.growth.shared import grow as shared_grow
 from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import ordered_sum, weighted_mean
@@ -192,7 +192,7 @@ def test_features_share_bytes_as_in_fit(monkeypatch):
     X[-2, 2] = np.nan
     X[:1024, 3] = 1.0 - X[:1024, 3]
     found: list[Any] = []
-    for module in (cpu_grow, shared_grow):
+    for module in (cpu_grow, shared_growth):
         monkeypatch.setattr(
             module, "layout", lambda *args: found.append(layout(*args)) or found[-1]
         )
@@ -229,15 +229,15 @@ def test_histograms_that_are_added_up_in_vain(monkeypatch, kept_bytes, n_jobs):
 
     found: list[int] = []
 
-    def known(growth: Any, *args: Any) -> Any:
-        found.append(int(growth.frontier.state[frontier.N_RECHECK]))
-        assert growth.frontier.state[frontier.N_EXPAND] >= found[-1] > 0
-        return shared_known(growth, *args)
+    def noted(batch: Any) -> Any:
+        found.append(int(batch.frontier.state[frontier.N_RECHECK]))
+        assert batch.frontier.state[frontier.N_EXPAND] >= found[-1] > 0
+        return recount(batch)
 
-    shared_known = shared_grow._known
+    recount = shared_growth._DenseBatch._recount
     monkeypatch.setattr(frontier, "HISTOGRAM_BYTES", kept_bytes)
-    monkeypatch.setattr(shared_grow, "_known", known)
-    monkeypatch.setattr(shared_grow, "MIN_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(shared_growth._DenseBatch, "_recount", noted)
+    monkeypatch.setattr(shared_growth, "MIN_CELLS_PER_THREAD", 1)
     model = R(
         n_estimators=4, random_state=3, device="cpu", min_samples_leaf=300, n_jobs=n_jobs,
         max_leaf_nodes=12,

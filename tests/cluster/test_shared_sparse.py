@@ -16,7 +16,7 @@ from gpuens.boosting.data.shared_bins import fit_shared_sparse_binner
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier
-from gpuens.kernels.growth.shared import sparse as sparse_growth
+from gpuens.kernels.growth.cpu import sparse as sparse_growth
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
 from gpuens.trees import sharing as trees_sharing
 from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, Y, fit_shared
@@ -79,10 +79,10 @@ def test_the_entries_of_all_workers_decide_whether_zeros_are_left_out(
     X = np.zeros((n_rows, 10))
     X[:1024] = np.where(rng.random((1024, 10)) < 0.4, rng.standard_normal((1024, 10)), 0.0)
     own = scipy.sparse.csr_array(X)
-    grow, grown = sparse_growth.grow, []
-    monkeypatch.setattr(sparse_growth, "grow", lambda *args: grown.append(1) or grow(*args))
     model = R(n_estimators=2, random_state=3, device="cpu")
     plain = R(**model.get_params()).fit(own, Y[:n_rows])
+    grow, grown = sparse_growth.grow, []
+    monkeypatch.setattr(sparse_growth, "grow", lambda *args: grown.append(1) or grow(*args))
     for shared in fit_shared(model, (own, Y[:n_rows]), [1024, n_rows]):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
     assert bool(grown) is is_sparse

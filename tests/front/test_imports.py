@@ -43,16 +43,14 @@ KERNELS = (
 )
 """The rooms of ``kernels``."""
 
-IMPLEMENTATIONS = ("reference", "cpu", "cuda", "shared", "shared_cuda")
-BENEATH = {"shared": ("cpu",), "shared_cuda": ("shared", "cuda", "cpu")}
-"""The implementations that those on shared rows are made of: on GPUs the host decides."""
+IMPLEMENTATIONS = ("reference", "cpu", "cuda")
 LEFT_TO_THE_HOST = {
     "kernels/binning/cuda/cut_points.py",
     "kernels/cart/cuda/grow_cart.py",
+    "kernels/growth/cuda/by_phases.py",
     "kernels/growth/cuda/streamed.py",
 }
-"""CUDA implementations that leave some problems, or the decisions between passes over the rows, to
-the CPU's."""
+"""CUDA implementations that leave some problems, or the decisions between phases, to the CPU's."""
 CUDA_DOOR = {
     f"kernels/runtime/cuda/{name}.py"
     for name in ("target", "compiling", "simulator", "loops", "narrow")
@@ -156,8 +154,7 @@ def may_import(path: str, target: tuple[str, ...]) -> bool:
         return other is None
     if target[1:3] == ("runtime", "dispatch"):
         return False
-    allowed = (own, "reference", None, *BENEATH.get(own, ()))
-    return other in allowed or path in LEFT_TO_THE_HOST
+    return other in (own, "reference", None) or path in LEFT_TO_THE_HOST
 
 
 def test_imports_run_downward():
@@ -239,10 +236,7 @@ def test_imports_of_all_kinds_are_seen(source, found, monkeypatch):
         ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
         ("kernels/growth/cpu/split.py", "kernels.growth.cuda.search", False),
         ("kernels/growth/cpu/split.py", "kernels.growth.params", True),
-        ("kernels/growth/shared/grow.py", "kernels.growth.cpu.grow", True),
-        ("kernels/growth/cpu/grow.py", "kernels.growth.shared.grow", False),
-        ("kernels/growth/shared_cuda/grow.py", "kernels.growth.cuda.partition", True),
-        ("kernels/growth/shared/grow.py", "kernels.growth.cuda.partition", False),
+        ("kernels/growth/cuda/by_phases.py", "kernels.growth.cpu.tables", True),
         ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
         ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
         ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),

@@ -18,15 +18,12 @@ import numpy as np
 from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
-from ...runtime.dtypes import Codes, RowStatistics, TreeRecords
+from ...runtime.dtypes import Codes, TreeRecords
 from .. import control
 from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..sparse_codes import SparseCodes
-from ..streamed_codes import StreamedCodes
-from . import sparse, streamed
 from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
@@ -295,18 +292,13 @@ def _grow_worker(
 
 
 def grow(
-    codes: Codes | SparseCodes | StreamedCodes,
+    codes: Codes,
     n_bins: np.ndarray,
-    records: TreeRecords | RowStatistics,
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    if isinstance(codes, StreamedCodes):
-        return streamed.grow(codes, n_bins, records, keys, params, rules)
-    assert isinstance(records, TreeRecords)
-    if isinstance(codes, SparseCodes):
-        return sparse.grow(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)
     frontier = frontier_of(codes, n_trees, n_records, params, n_bins, rules)

@@ -1,4 +1,5 @@
-"""Growth on a sparse table (contract: ``kernels.growth.grow``).
+"""Growth on a sparse table (contract: ``kernels.growth.grow``): by phases where several workers
+share its rows, otherwise in one call, as returns to Python made small fits a third slower.
 
 A histogram adds up the entries of its node's rows and leaves out the zeros: their bin of a feature
 holds what is left of the node. So a row costs as many additions as it has entries, however wide the
@@ -8,8 +9,10 @@ there, because the side without its zeros would have too few rows.
 
     sums, counts   | bins of feature 0, missing | bins of feature 1, missing | ...    line of a node
 
-A round has the steps of ``cpu.grow``, with one task for each pair of nodes to build, each share of
-the features of a pair to search, and each node to partition.
+A round has one task for each pair of nodes to build, each share of the features of a pair to
+search, and each node to partition. Workers have the nodes in the two tables of ``worker_phases``.
+What a node's zeros hold follows from its sums and its rows, which are those of all workers:
+messages leave out the zeros, too.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
+from ...runtime.collective import ONE_WORKER, Collective
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
 from ...runtime.dtypes import MISSING, N_SLOTS, TreeRecords
 from .. import control
 from .. import frontier as fr
+from ..by_phases import run_rounds, start
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..limits import allow_features, can_split, direction_of, l2_of, least_h
@@ -36,6 +41,7 @@ from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
 from .search import settle_nodes
 from .split import best_of_feature
 from .tables import BEST
+from .worker_phases import begin_round, number_leaves, route
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
@@ -90,6 +96,29 @@ class SparseWork(NamedTuple):
     approximate: np.ndarray
 
 
+class SparseSums(NamedTuple):
+    """What workers add up.
+
+    pairs : int64, (pairs, 2, places)
+        The histograms that are built in a round: packed sums, and rows. Empty for one worker.
+    n_left : int64, (expansions,)
+        Rows that go left.
+    """
+
+    pairs: np.ndarray
+    n_left: np.ndarray
+
+
+class SparseGrowth(NamedTuple):
+    """A batch of trees that grows; ``own`` is the frontier of this worker's rows."""
+
+    table: SparseRows
+    frontier: Frontier
+    own: Frontier
+    params: GrowthParams
+    work: SparseWork
+
+
 @inner
 def _add_entries(codes, records, begin, end, sums, row_counts):
     """Add the entries of ``records[begin:end]`` to a histogram."""
@@ -104,7 +133,7 @@ def _add_entries(codes, records, begin, end, sums, row_counts):
 
 
 @inner
-def add_pairs(table, frontier, work):
+def _add_pairs(table, frontier, work):
     while True:
         p = atomic_add(work.queues, BUILD, 1)
         if p >= frontier.state[fr.N_PAIRS]:
@@ -118,7 +147,7 @@ def add_pairs(table, frontier, work):
 
 
 @inner
-def search(thread, n_threads, table, frontier, params, work):
+def _search(thread, n_threads, table, frontier, params, work):
     """Find the best splits of the new nodes, in tasks of a pair of nodes and a share of the
     features. A single thread carries the best split of a pair from share to share."""
     n_features = table.n_bins.size
@@ -229,7 +258,7 @@ def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
 
 
 @inner
-def partition(thread, table, frontier, work):
+def _partition(thread, table, frontier, work):
     codes = table.codes
     column = work.column[thread]
     while True:
@@ -250,7 +279,7 @@ def partition(thread, table, frontier, work):
 
 
 @inner
-def scatter_leaves(table, frontier, work, leaf):
+def _scatter_leaves(table, frontier, work, leaf):
     """Write the leaf of every row; the nodes without children cover all segments."""
     while True:
         x = atomic_add(work.queues, LEAVES, 1)
@@ -265,9 +294,10 @@ def scatter_leaves(table, frontier, work, leaf):
 
 
 @kernel_without_allocation
-def _grow_worker(
+def _grow_alone(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
+    """Grow the trees of one worker, which needs no second table of nodes."""
     # Nodes of trees before had the same numbers.
     work.allowed_of[thread, 0] = work.allowed_of[thread, 1] = -1
     if thread == 0:
@@ -275,9 +305,9 @@ def _grow_worker(
         work.queues[:] = 0
     while True:
         wait(barrier, n_threads)  # the pairs are listed, and the queues begin again
-        add_pairs(table, frontier, work)
+        _add_pairs(table, frontier, work)
         wait(barrier, n_threads)  # the histograms are complete
-        search(thread, n_threads, table, frontier, params, work)
+        _search(thread, n_threads, table, frontier, params, work)
         wait(barrier, n_threads)  # each share of the features has its best split
         if thread == 0:
             settle_nodes(frontier, params, work)
@@ -285,7 +315,7 @@ def _grow_worker(
         wait(barrier, n_threads)  # the nodes to open are chosen
         if frontier.state[fr.N_EXPAND] == 0:
             break
-        partition(thread, table, frontier, work)
+        _partition(thread, table, frontier, work)
         wait(barrier, n_threads)  # the rows have moved
         if thread == 0:
             control.commit(frontier, params)
@@ -293,7 +323,107 @@ def _grow_worker(
     if thread == 0:
         control.finish(frontier, params, order, tree_offset)
     wait(barrier, n_threads)  # the leaves have their numbers
-    scatter_leaves(table, frontier, work, leaf)
+    _scatter_leaves(table, frontier, work, leaf)
+
+
+@inner
+def _copy_pairs(thread, n_threads, frontier, work, sums, is_back):
+    """Copy the histograms that were built to the message, or back."""
+    for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
+        slot = frontier.nodes[frontier.pairs[p].build].slot
+        packed, row_counts = work.sums[slot], work.row_counts[slot]
+        line = sums.pairs[p]
+        for k in range(packed.size):
+            if is_back:
+                packed[k] = line[0, k]
+                row_counts[k] = np.int32(line[1, k])
+            else:
+                line[0, k] = packed[k]
+                line[1, k] = row_counts[k]
+
+
+@kernel_without_allocation
+def _build(
+    thread, n_threads, barrier, table, frontier, own, params, work, sums, own_begin, is_first
+):
+    """Turn the partitioned nodes into parents and add up the entries of the new pairs."""
+    if is_first:
+        work.allowed_of[thread, 0] = work.allowed_of[thread, 1] = -1
+    if thread == 0:
+        begin_round(frontier, own, params, sums.n_left, own_begin, is_first)
+        for p in range(frontier.state[fr.N_PAIRS]):
+            x = frontier.pairs[p].build
+            # The rows are this worker's, the set of histograms is common.
+            own.nodes[x].slot = frontier.nodes[x].slot
+        work.queues[:] = 0
+    wait(barrier, n_threads)  # the pairs are those of this round
+    _add_pairs(table, own, work)
+    wait(barrier, n_threads)  # this worker's histograms are complete
+    _copy_pairs(thread, n_threads, frontier, work, sums, False)
+
+
+@kernel_without_allocation
+def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, sums):
+    """Find the splits of the new nodes in the sums of all workers, choose the nodes to expand, and
+    partition this worker's rows of them."""
+    _copy_pairs(thread, n_threads, frontier, work, sums, True)
+    wait(barrier, n_threads)  # those of all workers have taken their place
+    _search(thread, n_threads, table, frontier, params, work)
+    wait(barrier, n_threads)  # each share of the features has its best split
+    if thread == 0:
+        settle_nodes(frontier, params, work)
+        control.choose(frontier, params, i64(control.HALF))
+        route(frontier, own)
+    wait(barrier, n_threads)  # the nodes to open are chosen
+    _partition(thread, table, own, work)
+    wait(barrier, n_threads)  # the rows have moved
+    if thread == 0:
+        for k in range(frontier.state[fr.N_EXPAND]):
+            sums.n_left[k] = own.expand[k].n_left
+
+
+@kernel_without_allocation
+def _finish(
+    thread, n_threads, barrier, table, frontier, own, params, work, order, tree_offset, leaf
+):
+    """Number the nodes of the final trees and write the leaf of every row of this worker."""
+    if thread == 0:
+        number_leaves(frontier, own, params, order, tree_offset)
+        work.queues[:] = 0
+    wait(barrier, n_threads)  # the leaves have their numbers
+    _scatter_leaves(table, own, work, leaf)
+
+
+class _SparseBatch:
+    """See ``growth.by_phases.Batch``."""
+
+    def __init__(
+        self,
+        growth: SparseGrowth,
+        sums: SparseSums,
+        own_begin: np.ndarray,
+        workers: Collective,
+        n_threads: int,
+    ) -> None:
+        self._growth, self._sums, self._own_begin = growth, sums, own_begin
+        self._workers, self._n_threads = workers, n_threads
+        self.frontier = growth.frontier
+
+    def plant(self) -> None:
+        self._add_up(True)
+
+    def make_children(self) -> None:
+        self._add_up(False)
+
+    def _add_up(self, is_first: bool) -> None:
+        run(_build, self._n_threads, *self._growth, self._sums, self._own_begin, is_first)
+        if self.frontier.state[fr.N_PAIRS] > 0:
+            self._workers.add(self._sums.pairs[: self.frontier.state[fr.N_PAIRS]])
+
+    def open_nodes(self) -> None:
+        run(_open_nodes, self._n_threads, *self._growth, self._sums)
+        if self.frontier.state[fr.N_EXPAND] > 0:
+            self._workers.add(self._sums.n_left[: self.frontier.state[fr.N_EXPAND]])
 
 
 def grow(
@@ -304,27 +434,52 @@ def grow(
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    n_rows = codes.row_begin.size - 1
-    n_trees, n_records = records.words.shape
-    words = records.words.reshape(-1)
-    frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
-    fr.set_statistics(frontier, records.sums, records.scales)
+    workers, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
+    n_trees, words = len(records.words), records.words.reshape(-1)
     n_entries = codes.row_places.size * n_trees
     n_threads = max(1, min(get_threads(), n_entries // MIN_ENTRIES_PER_THREAD))
-    kept = derived(codes.row_places, "workspace", dict)
-    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads
-    if kept.get("sizes") != sizes:
-        kept.clear()
-        kept.update(sizes=sizes, work=allocate_work(codes, n_bins, frontier, n_threads))
-    table = SparseRows(codes, n_bins, (words, np.empty_like(words)))
-    leaf = np.full((n_trees, n_rows), -1, np.int32)
+    has_others = workers is not ONE_WORKER
+    growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads, has_others)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
-    run(_grow_worker, n_threads, table, frontier, params, kept["work"], order, offset, leaf)
+    leaf = np.full((n_trees, codes.row_begin.size - 1), -1, np.int32)
+    if has_others:
+        run_rounds(_SparseBatch(growth, sums, own_begin, workers, n_threads))
+        run(_finish, n_threads, *growth, order, offset, leaf)
+    else:
+        tables = growth.table, frontier, params, growth.work
+        run(_grow_alone, n_threads, *tables, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 
 
-def allocate_work(
+def _workspace(
+    codes: SparseCodes,
+    n_bins: np.ndarray,
+    records: np.ndarray,
+    frontier: Frontier,
+    params: GrowthParams,
+    n_threads: int,
+    has_others: bool,
+) -> tuple[SparseGrowth, SparseSums]:
+    """Return the tables of a growth; large ones are kept from tree to tree as long as their
+    sizes last."""
+    kept = derived(codes.row_places, "workspace", dict)
+    capacity, n_slots = frontier.nodes.size, frontier.free_slots.size
+    sizes = (capacity, n_slots, n_threads, has_others)
+    if kept.get("sizes") != sizes:
+        kept.clear()
+        kept["sizes"] = sizes
+        kept["work"] = _allocate_work(codes, n_bins, frontier, n_threads)
+        kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
+        shape = n_slots if has_others else 0, 2, int(codes.place_begin[-1])
+        kept["sums"] = SparseSums(np.empty(shape, np.int64), np.empty(capacity, np.int64))
+    nodes, expand = kept["own"]
+    own = frontier._replace(nodes=nodes, expand=expand)
+    table = SparseRows(codes, n_bins, (records, np.empty_like(records)))
+    return SparseGrowth(table, frontier, own, params, kept["work"]), kept["sums"]
+
+
+def _allocate_work(
     codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int
 ) -> SparseWork:
     n_features, n_places = n_bins.size, int(codes.place_begin[-1])

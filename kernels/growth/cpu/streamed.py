@@ -1,5 +1,5 @@
-"""Growth on a table that is larger than memory (contract: ``kernels.growth.grow``): Python runs the
-phases of ``passes``, slab by slab.
+"""Growth by phases on a table that is larger than memory (contract: ``kernels.growth.grow``): those
+of ``passes``, slab by slab.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
 from .. import streamed_codes
+from ..by_phases import run_rounds
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
@@ -27,6 +28,7 @@ from .groups import BLOCK, N_FREE, Groups, Source
 from .histogram import WORD_ENTRIES
 from .layout import plain_layout
 from .passes import QUEUE, Growth, Walk
+from .search import NOTHING_KNOWN
 from .tables import Table, Work, allocate_work
 
 SUMS_BYTES = 1 << 26
@@ -124,9 +126,6 @@ def _allocate_groups(
     )
 
 
-NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
-
-
 def grow(
     codes: StreamedCodes,
     n_bins: np.ndarray,
@@ -188,18 +187,36 @@ def grow_by(walks: Any, growth: Growth, n_threads: int, leaf: Any) -> GrownTrees
     leaf : array, shape (n_rows,)
         Of any kind that ``walks`` takes; the rows of the sample get their leaves.
     """
-    frontier, state, is_first = growth.frontier, growth.frontier.state, True
-    run(passes.begin, n_threads, *growth)
-    while is_first or state[fr.N_EXPAND] > 0:
-        walks.walk(growth, is_first, leaf)
-        run(passes.close, n_threads, *growth, is_first)
-        known = walks.count(growth, leaf) if state[fr.N_RECHECK] else NOTHING_KNOWN
-        run(passes.decide, n_threads, *growth, *known)
-        is_first = False
+    frontier = growth.frontier
+    run_rounds(_StreamedBatch(walks, growth, n_threads, leaf))
     order, offset = np.empty(frontier.nodes.size, np.int64), np.empty(2, np.int64)
     run(passes.number_leaves, 1, frontier, growth.params, order, offset)
     walks.name_leaves(growth, leaf)
     return emitted(frontier, order, offset, None)
+
+
+class _StreamedBatch:
+    """See ``growth.by_phases.Batch``: a tree whose rows are read in passes."""
+
+    def __init__(self, walks: Any, growth: Growth, n_threads: int, leaf: Any) -> None:
+        self._walks, self._growth, self._n_threads, self._leaf = walks, growth, n_threads, leaf
+        self._known = NOTHING_KNOWN
+        self.frontier = growth.frontier
+
+    def plant(self) -> None:
+        run(passes.begin, self._n_threads, *self._growth)
+        self._walks.walk(self._growth, True, self._leaf)
+        run(passes.close, self._n_threads, *self._growth, True)
+
+    def open_nodes(self) -> None:
+        run(passes.decide, self._n_threads, *self._growth, *self._known)
+        if self.frontier.state[fr.N_EXPAND] > 0:
+            self._walks.walk(self._growth, False, self._leaf)
+
+    def make_children(self) -> None:
+        run(passes.close, self._n_threads, *self._growth, False)
+        is_known = self.frontier.state[fr.N_RECHECK] == 0
+        self._known = NOTHING_KNOWN if is_known else self._walks.count(self._growth, self._leaf)
 
 
 def workspace(

@@ -21,8 +21,7 @@ from .. import frontier as fr
 from .. import limits as growth_limits
 from ..params import UNLIMITED
 from .best import give_back
-from .block import BLOCK, before, control, share_of
-from .numbering import number_trees
+from .block import BLOCK, before, control, number_trees, share_of
 from .plan import (
     address_tiles,
     can_split,

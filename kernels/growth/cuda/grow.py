@@ -42,8 +42,7 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
-from ..streamed_codes import StreamedCodes
-from . import candidates, partition, streamed
+from . import candidates, partition
 from .block import BLOCK
 from .choosing import choosing_kernel
 from .control import draw_allowed, number_leaves, open_nodes, open_roots
@@ -64,15 +63,13 @@ MORE_ROUNDS = 2
 
 
 def grow(
-    codes: Codes | StreamedCodes,
+    codes: Codes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-) -> GrowingTrees | streamed.ReadyTrees:
-    if isinstance(codes, StreamedCodes):
-        return streamed.grow(codes, n_bins, records, keys, params, rules)
+) -> GrowingTrees:
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
     workspace = workspace_of(codes, n_bins, n_trees * n_records, frontier, params)

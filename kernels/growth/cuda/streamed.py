@@ -1,4 +1,4 @@
-"""Growth on a table that is larger than the memory of a GPU (contract: ``kernels.growth.grow``).
+"""Growth by phases (contract: ``kernels.growth.grow``) of a table larger than the memory of a GPU.
 
 What touches rows runs on the GPU, chunk by chunk (``passes``). Between two passes the host decides,
 with the phases of ``kernels.growth.cpu.passes``. It has to wait there anyway: the host fills the

@@ -55,7 +55,7 @@ PLAN = np.dtype(
         ("recheck_end", _I),
         ("opened_begin", _I),  # and of the nodes that got children
         ("opened_end", _I),
-        ("numbered", _I),  # its nodes on the levels done, see ``numbering``
+        ("numbered", _I),  # its nodes on the levels done, see ``block.number_trees``
         ("offset", _I),  # of those of the level
     ],
     align=True,

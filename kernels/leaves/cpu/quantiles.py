@@ -1,7 +1,14 @@
 """Quantiles in leaves (contract: ``kernels.leaves.quantiles``).
 
 ``leaf_quantiles`` brings the rows together by leaf, then searches each leaf by quickselect (Hoare
-1961) with sums of weights in the place of ranks.
+1961) with sums of weights in the place of ranks. Where workers share the rows, the bits of a
+number, turned so that they ascend with it, are found eight at a time from the highest ones: the
+workers add up the weights of the rows of each leaf that have its bits so far, by their next eight,
+which leaves the first that have weight enough::
+
+    0.5    3fe|0000... -> bfe|0...     -2.0    c00|0000... -> 3ff|f...
+
+A message has 256 sums for each leaf, eight times for each of the two values.
 
 ``quantile_of_leaves`` bisects over the ranks, row by row. A step that looks for entries of a rank
 in every tree's leaf narrows the stretch of entries where later steps have to look, too; a tree
@@ -17,8 +24,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.collective import ONE_WORKER, Collective
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
+from ...scalars.primitives import vectorise
 from ...scalars.quantile import lower_share, upper_share
 from ...scalars.rng import draw
 from ..quantiles import SHARE_MASK, LeafTargets
@@ -151,8 +160,15 @@ def _leaf_quantiles_worker(
 
 
 def leaf_quantiles(
-    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
+    leaf: Array,
+    values: Array,
+    weight: Array,
+    quantile: float,
+    n_nodes: int,
+    workers: Collective = ONE_WORKER,
 ) -> np.ndarray:
+    if workers is not ONE_WORKER:
+        return _leaf_quantiles_of_workers(leaf, values, weight, quantile, n_nodes, workers)
     n_threads = threads_for(leaf.size)
     place = np.zeros((n_threads, n_nodes), np.int64)
     kept = np.empty(values.shape[0])
@@ -162,6 +178,70 @@ def leaf_quantiles(
     args = (leaf, values, weight, float(quantile), place, kept, kept_weight, queue, out)
     run(_leaf_quantiles_worker, n_threads, *args)
     return out
+
+
+BITS = 8
+KEY_BITS = 64
+SIGN = np.uint64(1 << 63)
+_lower_share, _upper_share = vectorise(lower_share), vectorise(upper_share)
+
+
+@kernel
+def _weigh_worker(thread, n_threads, barrier, leaf, keys, weight, prefix, shift, sums):
+    """Add up the weights of the rows whose bits above ``shift + 8`` are those of ``prefix``, which
+    has an entry a node, in ``sums`` of shape (n_threads, n_nodes, 256)."""
+    n = leaf.size
+    mine = sums[thread]
+    for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        node = leaf[i]
+        if node >= 0:
+            digits = keys[i] >> shift
+            if digits >> u64(8) == prefix[node]:
+                mine[node, digits & u64(255)] += i64(1) if weight.size == 0 else weight[i]
+
+
+def _leaf_quantiles_of_workers(
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int, workers: Collective
+) -> np.ndarray:
+    bits = (values + 0.0).view(np.uint64)  # without negative zeros
+    keys = np.where(bits & SIGN, ~bits, bits | SIGN)
+    rows = leaf, keys, weight
+    total = np.zeros(n_nodes, np.int64)
+    inside = leaf >= 0
+    if weight.size:
+        np.add.at(total, leaf[inside], weight[inside])
+    else:
+        total += np.bincount(leaf[inside], minlength=n_nodes)
+    workers.add(total)
+    whole = total.astype(np.float64)
+    mean = np.zeros(n_nodes)
+    for share_of in (_lower_share, _upper_share):
+        least = share_of(float(quantile), whole).astype(np.int64)
+        mean += 0.5 * _select_by_bits(rows, np.where(total > 0, least, 0), workers)
+    return np.where(total > 0, mean, 0.0) + 0.0
+
+
+def _select_by_bits(
+    rows: tuple[Array, Array, Array], least: np.ndarray, workers: Collective
+) -> np.ndarray:
+    """Return the least value of each node up to which the weights sum to ``least``; anything for a
+    node without rows."""
+    n_nodes = least.size
+    n_threads = threads_for(rows[0].size)
+    prefix = np.zeros(n_nodes, np.uint64)
+    missing = least.copy()
+    nodes = np.arange(n_nodes)
+    for shift in range(KEY_BITS - BITS, -1, -BITS):
+        sums = np.zeros((n_threads, n_nodes, 1 << BITS), np.int64)
+        run(_weigh_worker, n_threads, *rows, prefix, np.uint64(shift), sums)
+        of_all = sums.sum(axis=0)
+        workers.add(of_all)
+        running = np.cumsum(of_all, axis=1)
+        digit = (running >= missing[:, None]).argmax(axis=1)
+        missing -= running[nodes, digit] - of_all[nodes, digit]
+        prefix = prefix << np.uint64(BITS) | digit.astype(np.uint64)
+    bits = np.where(prefix & SIGN, prefix ^ SIGN, ~prefix)
+    return np.where(least > 0, bits.view(np.float64), 0.0)
 
 
 i64 = np.int64

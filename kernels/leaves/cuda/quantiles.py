@@ -8,11 +8,10 @@ which bits the wanted value has. ``quantile_of_leaves`` bisects over the ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.collective import ONE_WORKER, Collective
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -22,6 +21,7 @@ from ...runtime.cuda.target import (
     empty,
     kernel,
     launch,
+    on_device,
     zeros,
 )
 from ...scalars.quantile import lower_share, upper_share
@@ -112,21 +112,19 @@ def pick_digits(counts, total, least, place, found):
 
 
 def leaf_quantiles(
-    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
-) -> np.ndarray:
-    return quantiles_of_sums(leaf, values, weight, quantile, n_nodes, lambda sums: None)
-
-
-def quantiles_of_sums(
     leaf: Array,
     values: Array,
     weight: Array,
     quantile: float,
     n_nodes: int,
-    join: Callable[[Array], None],
+    workers: Collective = ONE_WORKER,
 ) -> np.ndarray:
-    """Find the quantiles where other rows take part: ``join`` adds the sums of their weights to an
-    array of those of these rows."""
+    """The workers add up the sums of weights that the selection is made by."""
+
+    def join(sums: Array) -> None:
+        if workers is not ONE_WORKER:
+            sums[...] = on_device(workers.sum_to_host(sums))
+
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)
     least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)

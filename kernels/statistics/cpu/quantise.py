@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.collective import NO_ROWS
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
@@ -91,19 +92,24 @@ def _word_worker(thread, n_threads, barrier, g, h, begin, keys, scales, words, s
 
 
 def quantise(
-    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales], begin: int = 0
 ) -> TreeRecords:
-    words = np.empty((len(g), rows.size or g.shape[1]), np.uint64)
-    records = TreeRecords(words, np.zeros((len(g), 2), np.int64), scales)
-    fill(0, g, h, rows, key, first, records)
+    """``begin`` is added to the numbers of rows that the rounding depends on."""
+    n = 0 if _has_none(rows) else rows.size or g.shape[1]
+    records = TreeRecords(np.empty((len(g), n), np.uint64), np.zeros((len(g), 2), np.int64), scales)
+    if n > 0:
+        fill(begin, g, h, rows, key, first, records)
     return records
+
+
+def _has_none(rows: Array) -> bool:
+    return rows.size == 1 and bool(rows[0] == NO_ROWS[0])
 
 
 def fill(
     begin: int, g: Array, h: Array, rows: Array, key: int, first: int, records: TreeRecords
 ) -> None:
-    """Fill in records, and add to their sums; ``begin`` is added to the numbers of rows that the
-    rounding depends on."""
+    """Fill in records, and add to their sums."""
     words, sums, scales = records
     args = g, h, rows, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
     run(_worker, threads_for(words.size), *args)

@@ -22,10 +22,11 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import RAW, SUM_CHUNK, Update
+from ...runtime.fetch import fetch
 from ...scalars.losses import formulas_of
 from ...scalars.primitives import mul, select
 from ...scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
-from ..gradients import NO_CLASS
+from ..gradients import NO_CLASS, PieceTotals
 from .add_leaf_values import add_leaf_values
 from .totals import (
     FIXED_POINT,
@@ -324,6 +325,22 @@ def measure_chunks(
     args += (fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64))
     launch(gradients_kernel(type(loss)), (blocks, 1), BLOCK, *args)
     return measures[0]
+
+
+ROWS_AT_ONCE = SUM_CHUNK * SUM_CHUNK
+"""Of a launch of ``measure_chunks``, in which each chunk has a block of its own."""
+
+
+def gradients_of_piece(
+    loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
+) -> PieceTotals:
+    found = []
+    for begin in range(0, raw.shape[0], ROWS_AT_ONCE):
+        rows = slice(begin, begin + ROWS_AT_ONCE)
+        found.append(fetch(measure_chunks(loss, *(v[rows] for v in (y, raw, shift, weight, g, h)))))
+    measures = np.concatenate([measured() for measured in found], axis=1)
+    measures = measures[:, : -(-raw.shape[0] // SUM_CHUNK)]
+    return PieceTotals(measures[[MAX_G, MAX_H]].max(axis=1), measures[[SUM_G, SUM_H]])
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.collective import NO_ROWS
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch, zeros
 from ...runtime.dtypes import RECORD, Scales, TreeRecords
 from ...scalars.primitives import mul
@@ -66,18 +67,14 @@ def make_records(g, h, rows, begin, key, first, scales, records, sums):
 
 
 def quantise(
-    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales], begin: int = 0
 ) -> TreeRecords:
-    return quantise_from(0, g, h, rows, key, first, scales)
-
-
-def quantise_from(
-    begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
-) -> TreeRecords:
-    """Quantise the rows from ``begin`` on of a larger table."""
-    n_outputs, n = g.shape[0], rows.shape[0] or g.shape[1]
+    """``begin`` is added to the numbers of rows that the rounding depends on."""
+    n_outputs, n = g.shape[0], 0 if rows is NO_ROWS else rows.shape[0] or g.shape[1]
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)
     args = (g, h, rows, i64(begin), u64(key), i64(first), on_device(scales), records, sums)
+    if n == 0:
+        return TreeRecords(records, sums, scales)
     launch(make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK, *args)
     return TreeRecords(records, sums, scales)

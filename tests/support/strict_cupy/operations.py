@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, set[str]] = {
     "count_draws": {"counts"},
     "gradients": {"y", "raw", "shift", "weight", "g", "h", "update.leaf"},
     "gradients_of_outputs": {"y", "raw", "shift", "weight", "g", "h"},
+    "gradients_of_piece": {"y", "raw", "shift", "weight", "g", "h"},
     "grow": {"codes.rows", "codes.columns", "records.words", "records.sums"},
     "grow_cart": {"table.codes", "target.classes", "target.values", "target.weight", "records"},
     "largest_linear_values": {"leaves.*", "X", "leaf"},
@@ -67,38 +68,37 @@ RESULTS: dict[str, set[str]] = {
 OF_ARRAYS = {"cut_points", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
-    "grow", "grow_cart", "largest_linear_values", "leaf_sums", "leaf_quantiles", "linear_sums",
+    "gradients_of_piece", "grow", "grow_cart", "largest_linear_values", "leaf_sums",
+    "leaf_quantiles", "linear_sums",
 }  # fmt: skip
 """Operations whose results the host waits for."""
 
 
-ON_CPU = {
-    Implementation.CUDA: Implementation.CPU,
-    Implementation.SHARED_CUDA: Implementation.SHARED,
-}
-"""What runs in the place of CUDA."""
-ON_HOST_IF_SHARED = {"records.sums"}
-"""Arguments that are on the host where workers share the rows."""
+BY_PHASES = "gpuens.kernels.growth.by_phases"
+"""Another loop of ``growth.grow``, which also takes sums of records from the host."""
 
 
 def module_for(contract: str, implementation: Implementation) -> Any:
     """Take the place of ``dispatch._module``."""
     room, stem = contract.split(".")[-2:]
     is_ours = contract.startswith("gpuens.")  # rooms of tests have no contracts
-    if implementation not in ON_CPU or not is_ours or room == "runtime" or stem in OF_ARRAYS:
+    is_cuda = implementation is Implementation.CUDA
+    if not is_cuda or not is_ours or room == "runtime" or stem in OF_ARRAYS:
         return _module(contract, implementation)
-    return _routed(contract, implementation)
+    return _routed(contract)
 
 
 @cache
-def _routed(contract: str, implementation: Implementation) -> SimpleNamespace:
-    cpu, declared = _module(contract, ON_CPU[implementation]), import_of(contract)
-    is_shared = implementation is Implementation.SHARED_CUDA
+def _routed(contract: str) -> SimpleNamespace:
+    cpu = _module(contract, Implementation.CPU)
+    is_by_phases = contract == BY_PHASES
+    declaring = contract.replace("by_phases", "grow") if is_by_phases else contract
+    declared = import_of(declaring)
     return SimpleNamespace(**{
-        name: _operation(name, getattr(declared, name), getattr(cpu, name), is_shared)
+        name: _operation(name, getattr(cpu, name), is_by_phases)
         for name in ARGUMENTS
         if hasattr(cpu, name) and getattr(declared, name, None) is not None
-        and getattr(declared, name).__module__ == contract
+        and getattr(declared, name).__module__ == declaring
     })  # fmt: skip
 
 
@@ -109,12 +109,10 @@ def import_of(contract: str) -> ModuleType:
     return import_module(contract)
 
 
-def _operation(
-    name: str, contract: Callable[..., Any], on_cpu: Callable[..., Any], is_shared: bool
-) -> Any:
-    parameters = inspect.signature(contract)
-    wanted = ARGUMENTS[name] - (ON_HOST_IF_SHARED if is_shared else set())
-    results = RESULTS.get(name, set()) - ({"sums"} if is_shared else set())
+def _operation(name: str, on_cpu: Callable[..., Any], is_by_phases: bool) -> Any:
+    parameters = inspect.signature(on_cpu)
+    wanted = ARGUMENTS[name] - ({"records.sums"} if is_by_phases else set())
+    results = RESULTS.get(name, set())
 
     def operation(*args: Any, **settings: Any) -> Any:
         bound = parameters.bind(*args, **settings)

@@ -28,12 +28,12 @@ from ...runtime.cpu.team import atomic_add, wait
 from ...runtime.dtypes import MISSING, N_SLOTS
 from .. import control
 from .. import frontier as fr
-from ..cpu.grow import histograms, partition, plan_histograms, plan_partition, scatter_leaves
-from ..cpu.histogram import STRIDE, add_rows, add_used, clear_used
-from ..cpu.passes import put_summed_first
-from ..cpu.search import evaluate, recheck_known, settle_nodes
-from ..cpu.tables import EVALUATE, LEAVES
 from ..limits import smallest_h
+from .grow import histograms, partition, plan_histograms, plan_partition, scatter_leaves
+from .histogram import STRIDE, add_rows, add_used, clear_used, pack_planes
+from .passes import put_summed_first
+from .search import evaluate, recheck_known, settle_nodes
+from .tables import EVALUATE, LEAVES, RECHECK
 
 u64, i64 = np.uint64, np.int64
 
@@ -329,6 +329,32 @@ def open_nodes(
         for k in range(frontier.state[fr.N_EXPAND]):
             sums.message[begin + k] = work.n_left[k]
     _build(thread, n_threads, barrier, table, children, params, work, sums)
+
+
+@kernel_without_allocation
+def open_summed_nodes(
+    thread, n_threads, barrier, table, frontier, own, params, work, built, rebuilt, packed, counts
+):  # fmt: skip
+    """Do the same, but for the partition, for rows on a GPU: the histograms of all workers' rows
+    pass through the host.
+
+    ``built`` are the histograms of the pairs' first nodes, ``rebuilt`` those of the nodes to
+    recheck, or empty; both over the rows of all workers, and int32 of shape (n, 2, n_features,
+    256). ``packed`` has room for the latter, ``counts`` are the numbers of rows of these nodes.
+    """
+    slots = table.layout.column_slots
+    for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
+        slot = frontier.nodes[frontier.pairs[p].build].slot
+        pack_planes(slots, built[p], work.histograms[slot])
+        work.partial_range[p, 0] = work.partial_range[p, 1] = 0
+    for k in range(thread, rebuilt.shape[0], n_threads):
+        pack_planes(slots, rebuilt[k], packed[k])
+    if thread == 0:
+        work.counts[EVALUATE] = work.counts[RECHECK] = 0
+    wait(barrier, n_threads)  # the histograms are those of all workers
+    find_splits(
+        thread, n_threads, barrier, table, frontier, own, params, work, (packed, counts)
+    )  # fmt: skip
 
 
 @inner

@@ -1,5 +1,5 @@
-"""Growth on a share of the rows (contract: ``kernels.growth.grow``): the trees of all rows, and the
-leaves of this worker's.
+"""Growth by phases (contract: ``kernels.growth.grow``) of dense tables whose rows several workers
+share: the trees of all rows, and the leaves of this worker's.
 
 A round has one message, unless nodes are to recheck:
 
@@ -18,25 +18,26 @@ import numpy as np
 from ...runtime.arrays import derived
 from ...runtime.collective import Collective
 from ...runtime.cpu.team import get_threads, run
-from ...runtime.dtypes import N_SLOTS, Codes, TreeRecords
+from ...runtime.dtypes import N_SLOTS, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
-from ..cpu.grow import MIN_CELLS_PER_THREAD
-from ..cpu.layout import layout
-from ..cpu.tables import Table, Work, allocate_work
+from ..by_phases import run_rounds, start
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
-from . import phases, sparse
-from .phases import Sums
-from .start import start
-
-NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
+from ..streamed_codes import StreamedCodes
+from . import sparse, streamed
+from . import worker_phases as phases
+from .grow import MIN_CELLS_PER_THREAD
+from .layout import layout
+from .search import NOTHING_KNOWN
+from .tables import Table, Work, allocate_work
+from .worker_phases import Sums
 
 
 class Growth(NamedTuple):
     """A batch of trees that grows; ``own`` is the frontier of this worker's rows, ``children`` that
-    of the children whose histograms are added up (see ``phases``)."""
+    of the children whose histograms are added up (see ``worker_phases``)."""
 
     table: Table
     frontier: Frontier
@@ -47,13 +48,16 @@ class Growth(NamedTuple):
 
 
 def grow(
-    codes: Codes | SparseCodes,
+    codes: Codes | SparseCodes | StreamedCodes,
     n_bins: np.ndarray,
-    records: TreeRecords,
+    records: TreeRecords | RowStatistics,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
+    if isinstance(codes, StreamedCodes):
+        return streamed.grow(codes, n_bins, records, keys, params, rules)
+    assert isinstance(records, TreeRecords)
     if isinstance(codes, SparseCodes):
         return sparse.grow(codes, n_bins, records, keys, params, rules)
     leaf = np.empty((len(records.words), codes.columns.shape[1]), np.int32)
@@ -70,11 +74,11 @@ def grow_in(
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     """Do the same for dense codes in the memory that the leaves of the rows take."""
-    collective, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
+    workers, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
     words = records.words.reshape(-1)
     n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))
     growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads)
-    _run_rounds(growth, sums, own_begin, collective, n_threads)
+    run_rounds(_DenseBatch(growth, sums, own_begin, workers, n_threads))
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(len(own_begin), np.int64)
     if records.words.shape[1] < leaf.shape[1]:
@@ -83,39 +87,48 @@ def grow_in(
     return emitted(frontier, order, offset, leaf)
 
 
-def _run_rounds(
-    growth: Growth, sums: Sums, own_begin: np.ndarray, collective: Collective, n_threads: int
-) -> None:
-    run(phases.plant, n_threads, *growth, sums, own_begin)
-    _add_up(growth, sums, collective)
-    run(phases.open_nodes, n_threads, *growth, sums, *NOTHING_KNOWN)
-    state = growth.frontier.state
-    while state[fr.N_EXPAND] > 0:
-        _add_up(growth, sums, collective)
-        run(phases.commit, 1, *growth[1:5], sums)
-        known = _known(growth, collective, n_threads) if state[fr.N_RECHECK] else NOTHING_KNOWN
-        run(phases.open_nodes, n_threads, *growth, sums, *known)
+class _DenseBatch:
+    """See ``growth.by_phases.Batch``."""
 
+    def __init__(
+        self, growth: Growth, sums: Sums, own_begin: np.ndarray, workers: Collective, n_threads: int
+    ) -> None:
+        self._growth, self._sums, self._own_begin = growth, sums, own_begin
+        self._workers, self._n_threads = workers, n_threads
+        self._known = NOTHING_KNOWN
+        self.frontier = growth.frontier
 
-def _add_up(growth: Growth, sums: Sums, collective: Collective) -> None:
-    """Add up the messages of all workers."""
-    n_entries = growth.children.state[fr.N_PAIRS] * sums.lines.shape[1]
-    n = n_entries + growth.frontier.state[fr.N_EXPAND]
-    if n > 0:
-        collective.add(sums.message[:n])
+    def plant(self) -> None:
+        run(phases.plant, self._n_threads, *self._growth, self._sums, self._own_begin)
+        self._add_up()
 
+    def open_nodes(self) -> None:
+        run(phases.open_nodes, self._n_threads, *self._growth, self._sums, *self._known)
+        self._add_up()
 
-def _known(growth: Growth, collective: Collective, n_threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the histograms and counts of rows of the nodes to recheck, over all workers."""
-    table, frontier, own = growth[:3]
-    n = int(frontier.state[fr.N_RECHECK])
-    counts = np.zeros((n, table.columns.shape[0], N_SLOTS), np.int64)
-    packed = np.zeros((n, growth.work.spare.shape[1]), np.int64)
-    run(phases.count_rechecked, n_threads, table, frontier, own, packed, counts)
-    collective.add(counts)
-    if (frontier.nodes["slot"][frontier.recheck[:n]] < 0).any():
-        collective.add(packed)
-    return packed, counts
+    def make_children(self) -> None:
+        run(phases.commit, 1, *self._growth[1:5], self._sums)
+        is_known = self.frontier.state[fr.N_RECHECK] == 0
+        self._known = NOTHING_KNOWN if is_known else self._recount()
+
+    def _add_up(self) -> None:
+        """Add up the messages of all workers."""
+        n_entries = self._growth.children.state[fr.N_PAIRS] * self._sums.lines.shape[1]
+        n = n_entries + self.frontier.state[fr.N_EXPAND]
+        if n > 0:
+            self._workers.add(self._sums.message[:n])
+
+    def _recount(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the histograms and counts of rows of the nodes to recheck, over all workers."""
+        table, frontier, own = self._growth[:3]
+        n = int(frontier.state[fr.N_RECHECK])
+        counts = np.zeros((n, table.columns.shape[0], N_SLOTS), np.int64)
+        packed = np.zeros((n, self._growth.work.spare.shape[1]), np.int64)
+        run(phases.count_rechecked, self._n_threads, table, frontier, own, packed, counts)
+        self._workers.add(counts)
+        if (frontier.nodes["slot"][frontier.recheck[:n]] < 0).any():
+            self._workers.add(packed)
+        return packed, counts
 
 
 def _workspace(

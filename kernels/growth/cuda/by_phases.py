@@ -1,5 +1,5 @@
-"""Growth on a share of the rows on a GPU (contract: ``kernels.growth.grow``): the trees of all
-rows, and the leaves of this worker's.
+"""Growth by phases (contract: ``kernels.growth.grow``) of tables whose rows several workers share,
+each on a GPU: the trees of all rows, and the leaves of this worker's.
 
 What touches rows runs on the GPU, with the kernels of growth on one; what does not, on the host,
 where the histograms of all workers meet anyway. A round::
@@ -11,7 +11,7 @@ where the histograms of all workers meet anyway. A round::
     move_apart     GPU     partitions this worker's rows
     (add)                  the rows of all workers that went left
 
-The tables of nodes are those of ``kernels.growth.shared.phases``.
+The tables of nodes are those of ``kernels.growth.cpu.worker_phases``.
 """
 
 from __future__ import annotations
@@ -22,21 +22,27 @@ import numpy as np
 
 from ...runtime.arrays import Array, derived
 from ...runtime.collective import Collective
+from ...runtime.compilation import callable_from_python
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import empty, upload, upload_records, zeros
 from ...runtime.dtypes import N_SLOTS, NO_LEAF, NO_SETS, RECORD, Codes, TreeRecords
 from ...runtime.fetch import fetch
 from .. import frontier as fr
+from ..by_phases import run_rounds, start
+from ..cpu import worker_phases as phases
 from ..cpu.layout import plain_layout
 from ..cpu.tables import Table, Work, allocate_work
-from ..cuda.histogram import LEAST_TILE, add_histograms, most_blocks
-from ..cuda.partition import TILE, move_tiles, scatter_tiles
 from ..frontier import EXPANSION, Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..shared.start import start
-from .phases import begin_round, number_leaves, open_nodes
+from ..streamed_codes import StreamedCodes
+from . import streamed
+from .histogram import LEAST_TILE, add_histograms, most_blocks
+from .partition import TILE, move_tiles, scatter_tiles
+
+_begin_round = callable_from_python(phases.begin_round)
+_number_leaves = callable_from_python(phases.number_leaves)
 
 NO_HISTOGRAMS = np.zeros((0, 2, 0, N_SLOTS), np.int32)
 MIN_CELLS_PER_THREAD = 2**17
@@ -52,67 +58,76 @@ class Rows(NamedTuple):
 
 
 def grow(
-    codes: Codes,
+    codes: Codes | StreamedCodes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    collective, frontier, own_begin, n_all = start(n_bins, records, keys, params, rules)
+    if isinstance(codes, StreamedCodes):
+        return streamed.grow(codes, n_bins, records, keys, params, rules)
+    workers, frontier, own_begin, n_all = start(n_bins, records, keys, params, rules)
     words = records.words.reshape(-1)
     rows = Rows(codes, words, empty(words.shape[0], RECORD))
-    growth = _Growth(rows, n_bins, frontier, params, collective)
-    growth.run_rounds(own_begin)
+    growth = _DeviceBatch(rows, n_bins, frontier, own_begin, params, workers)
+    run_rounds(growth)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(len(own_begin), np.int64)
-    number_leaves(frontier, growth.own, params, order, offset)
+    _number_leaves(frontier, growth.own, params, order, offset)
     leaf: Any = empty((len(records.words), codes.columns.shape[1]), fr.leaf_type(params, n_all))
     leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
     growth.scatter_leaves(leaf)
     return emitted(frontier, order, offset, leaf)
 
 
-class _Growth:
-    """A batch of trees that grows; ``own`` is the frontier of this worker's rows."""
+class _DeviceBatch:
+    """See ``growth.by_phases.Batch``; ``own`` is the frontier of this worker's rows. Tree t has the
+    records ``own_begin[t]`` … ``own_begin[t + 1] - 1`` of them."""
 
     def __init__(
         self,
         rows: Rows,
         n_bins: np.ndarray,
         frontier: Frontier,
+        own_begin: np.ndarray,
         params: GrowthParams,
-        collective: Collective,
+        workers: Collective,
     ) -> None:
-        self.rows, self.frontier, self.params, self.collective = rows, frontier, params, collective
+        self.rows, self.frontier, self.params, self.workers = rows, frontier, params, workers
+        self.own_begin = own_begin
         self.n_features = n_bins.size
         self.own = frontier._replace(
             nodes=np.zeros_like(frontier.nodes), expand=np.zeros_like(frontier.expand)
         )
         self.table, self.work = _workspace(rows.codes, n_bins, frontier)
 
-    def run_rounds(self, own_begin: np.ndarray) -> None:
-        """Grow the trees; tree t has the records ``own_begin[t]`` … ``own_begin[t + 1] - 1``."""
-        frontier, own, state = self.frontier, self.own, self.frontier.state
-        n_left = np.zeros(0, np.int64)
-        is_first = True
-        while is_first or state[fr.N_EXPAND] > 0:
-            begin_round(frontier, own, self.params, n_left, own_begin, is_first)
-            built, packed, counts = NO_HISTOGRAMS, *self._known()
-            if state[fr.N_PAIRS] > 0:
-                built = self._histograms(frontier.pairs["build"][: state[fr.N_PAIRS]])
-            rebuilt = NO_HISTOGRAMS
-            nodes = frontier.recheck[: state[fr.N_RECHECK]]
-            if (frontier.nodes["slot"][nodes] < 0).any():
-                rebuilt = self._histograms(nodes)
-            n_threads = max(1, min(get_threads(), built.size // MIN_CELLS_PER_THREAD))
-            own_work = self.table, frontier, own, self.params, self.work
-            run(open_nodes, n_threads, *own_work, built, rebuilt, packed, counts)
-            if state[fr.N_EXPAND] > 0:
-                n_left = self._partition()
-                own.expand["n_left"][: n_left.size] = n_left
-                self.collective.add(n_left)
-            is_first = False
+    def plant(self) -> None:
+        self._build(np.zeros(0, np.int64), True)
+
+    def make_children(self) -> None:
+        self._build(self.n_left, False)
+
+    def _build(self, n_left: np.ndarray, is_first: bool) -> None:
+        """Turn the partitioned nodes into parents, and add up what the search asks for."""
+        frontier, state = self.frontier, self.frontier.state
+        _begin_round(frontier, self.own, self.params, n_left, self.own_begin, is_first)
+        self.known, self.built, self.rebuilt = self._known(), NO_HISTOGRAMS, NO_HISTOGRAMS
+        if state[fr.N_PAIRS] > 0:
+            self.built = self._histograms(frontier.pairs["build"][: state[fr.N_PAIRS]])
+        nodes = frontier.recheck[: state[fr.N_RECHECK]]
+        if (frontier.nodes["slot"][nodes] < 0).any():
+            self.rebuilt = self._histograms(nodes)
+
+    def open_nodes(self) -> None:
+        frontier, own, built = self.frontier, self.own, self.built
+        n_threads = max(1, min(get_threads(), built.size // MIN_CELLS_PER_THREAD))
+        own_work = self.table, frontier, own, self.params, self.work
+        run(phases.open_summed_nodes, n_threads, *own_work, built, self.rebuilt, *self.known)
+        if frontier.state[fr.N_EXPAND] > 0:
+            self.n_left = self._partition()
+            own.expand["n_left"][: self.n_left.size] = self.n_left
+            self.workers.add(self.n_left)
 
     def scatter_leaves(self, leaf: Array) -> None:
         """Write the leaf of every row of this worker."""
@@ -146,7 +161,7 @@ class _Growth:
         if tiles.size > 0:
             tiles_there, n_tiles = upload_tiles(tiles, np.array([tiles.size]))
             add_histograms(*self.rows, tiles_there, n_tiles, out)
-        return self.collective.sum_to_host(out)
+        return self.workers.sum_to_host(out)
 
     def _partition(self) -> np.ndarray:
         """Partition this worker's rows of the nodes to expand; return how many went left."""
