@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=341, files=77, folders=22, switches=475),
-    "random forest": Reading(functions=235, files=54, folders=18, switches=380),
+    "gradient boosting": Reading(functions=341, files=78, folders=22, switches=475),
+    "random forest": Reading(functions=231, files=53, folders=17, switches=360),
 }
 
 
