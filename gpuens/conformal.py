@@ -32,7 +32,7 @@ from .forests.oblique import ObliqueRandomForestRegressor
 from .forests.quantile import QuantileForestRegressor
 from .inputs.arrays import to_input_library
 from .inputs.targets import read_sample_weight, read_target
-from .members.fitting import input_tags
+from .members.fitting import input_tags, takes_any_array
 from .members.rows import MemberRows, fit_one, home_of, readable
 from .members.samples import left_out
 
@@ -245,7 +245,8 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = input_tags(GradientBoostingRegressor() if self.estimator is None else self.estimator)
+        inner = GradientBoostingRegressor() if self.estimator is None else self.estimator
+        own, tags.array_api_support = input_tags(inner), takes_any_array(inner)
         tags.input_tags.sparse, tags.input_tags.allow_nan = own.sparse, own.allow_nan
         return tags
 

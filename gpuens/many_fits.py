@@ -21,6 +21,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags
 
+from .devices.lazy_tables import require_in_memory
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
 from .estimators.base import PACKAGE, PAGE
@@ -295,6 +296,8 @@ class _SideBySide:
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
+        require_in_memory(X, "X")
+        require_in_memory(y, "y")
         n_threads = _fits_side_by_side([self.estimator], X, y, self.n_jobs)
         side_by_side = n_threads > 1
         on_host_too = {name: on_host(value) for name, value in params.items()}

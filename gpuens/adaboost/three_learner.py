@@ -293,6 +293,7 @@ class ThreeLearnerBoostingClassifier(
         tags.input_tags.sparse = of_learners.sparse
         tags.input_tags.allow_nan = of_learners.allow_nan
         tags.classifier_tags.multi_class = False
+        tags.array_api_support = True
         return tags
 
 

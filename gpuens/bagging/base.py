@@ -337,6 +337,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         of_members = input_tags(self._base_estimator())
         tags.input_tags.sparse = of_members.sparse
         tags.input_tags.allow_nan = of_members.allow_nan
+        tags.array_api_support = True
         return tags
 
     @abstractmethod

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import Device, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
@@ -191,6 +192,8 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         -------
         float
         """
+        require_in_memory(y, "y")
+        require_in_memory(sample_weight, "sample_weight")
         predicted = self.predict(X)
         quantiles = getattr(self._fitted_loss, "quantile", None)
         if not isinstance(quantiles, tuple):

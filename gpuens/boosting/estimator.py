@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
-from ..devices.lazy_data import require_data
+from ..devices.lazy_tables import require_in_memory
 from ..devices.memory_plan import MemoryPlan
 from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
@@ -137,7 +137,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         loss = self._read_loss()
         arrays = {name: array for rows in given for name, array in rows.arrays().items()}
         for name, array in arrays.items():
-            require_data(array, name)
+            require_in_memory(array, name)
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])
         if (share := current_share()) is not None:

@@ -335,6 +335,7 @@ class Stacking(Combination):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         if self.passthrough:
             of_final = input_tags(self._final_estimator())
             tags.input_tags.sparse &= of_final.sparse

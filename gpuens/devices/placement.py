@@ -28,7 +28,7 @@ from ..kernels.runtime.dispatch import Implementation
 from ..other_names import meant_value
 from . import transfer
 from .gpu_problems import card_problem, gpu_problem
-from .lazy_data import require_data
+from .lazy_tables import require_in_memory
 from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
@@ -321,20 +321,20 @@ def resolve_device(
 
     Raises
     ------
+    TypeError
+        An array is a plan to compute one (see ``lazy_tables``).
     ValueError
         ``device`` is none of these words, or arrays are on different GPUs.
-    TypeError
-        An array is computed when it is read.
     RuntimeError
         A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
-    wanted = _parse(device)
-    for name, array in {"X": X, **others}.items():
-        require_data(array, name)
+    wanted, arrays = _parse(device), {"X": X, **others}
+    for name, array in arrays.items():
+        if array is not None and not isinstance(array, np.ndarray):
+            require_in_memory(array, name)
     if wanted == CPU:
         return CPU_BY_WORD
-    homes = {name: gpu for name, array in {"X": X, **others}.items()
-             if (gpu := gpu_of(array)) is not None}  # fmt: skip
+    homes = {name: gpu for name, array in arrays.items() if (gpu := gpu_of(array)) is not None}
     if simulated():
         return _resolve_simulated(device, homes)
     if device == "auto" and not homes:

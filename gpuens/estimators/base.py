@@ -339,4 +339,5 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.array_api_support = True
         return tags

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, to_numpy
 from ..inputs.labels import class_numbers, unknown_labels
 from ..kernels.runtime.arrays import Array
@@ -76,6 +77,8 @@ class ScoresClasses(_Scores):
         -------
         float
         """
+        require_in_memory(y, "y")
+        require_in_memory(sample_weight, "sample_weight")
         return self._score_of(y, self.predict(X), sample_weight)
 
 
@@ -112,4 +115,6 @@ class ScoresValues(_Scores):
         -------
         float
         """
+        require_in_memory(y, "y")
+        require_in_memory(sample_weight, "sample_weight")
         return self._score_of(y, self.predict(X), sample_weight)

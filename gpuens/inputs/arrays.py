@@ -15,7 +15,7 @@ from array_api_compat import is_cupy_array, is_torch_array
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ..devices.lazy_data import require_data
+from ..devices.lazy_tables import require_in_memory
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import (
     Device,
@@ -286,7 +286,8 @@ def require_readable(X: Any, name: str) -> None:
             f"{name} is a BinnedTable, which fit of gradient boosting, trees and forests takes "
             "in place of X and y; pass an array or a data frame here."
         )
-    require_data(X, name)
+    if not isinstance(X, np.ndarray):
+        require_in_memory(X, name)
 
 
 def require_shape(shape: tuple[int, ...], estimator: Any) -> None:

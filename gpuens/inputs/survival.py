@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import to_numpy
 
 ACCEPTED = (
@@ -116,8 +117,11 @@ def read_intervals(y: Any, name: str = "y") -> Intervals:
 def _two_arrays(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the arrays of events and times that ``y`` consists of."""
     if isinstance(y, tuple) and len(y) == 2:
+        for column in y:
+            require_in_memory(column, name)
         event, time = (np.asarray(to_numpy(column)) for column in y)
         return event, time
+    require_in_memory(y, name)
     array: Any = np.asarray(y) if hasattr(y, "dtype") else np.empty(0)
     fields = array.dtype.names or ()
     flags = [field for field in fields if array[field].dtype == bool]

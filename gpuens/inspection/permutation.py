@@ -13,6 +13,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, on_host, to_numpy
 from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
@@ -185,6 +186,7 @@ def rows_of_target(y: Any, n_rows: int, estimator: Any) -> Any:
     """
     if y is None:
         return None
+    require_in_memory(y, "y")
     y = on_host(y)
     y = as_classes(y) if is_classifier(estimator) else y
     y = y if hasattr(y, "iloc") else array_of(y)

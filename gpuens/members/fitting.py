@@ -15,6 +15,7 @@ from sklearn.utils import InputTags, check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
+from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import (
     CPU,
     Device,
@@ -112,6 +113,8 @@ def device_for(
     packages = _packages(estimator)
     if packages & TAKE_GPU_ARRAYS and ("gpuens" in packages or gpu_of(X) is not None):
         return resolve_device(device, X, work=work, **others)
+    for name, array in {"X": X, **others}.items():
+        require_in_memory(array, name)
     return CPU
 
 
@@ -207,6 +210,11 @@ def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
 def input_tags(estimator: Any) -> InputTags:
     """Return the input tags of an estimator, or the defaults if it has no tags."""
     return get_tags(estimator).input_tags if hasattr(estimator, "__sklearn_tags__") else InputTags()
+
+
+def takes_any_array(estimator: Any) -> bool:
+    """Return whether an estimator claims to work on arrays of any library."""
+    return hasattr(estimator, "__sklearn_tags__") and get_tags(estimator).array_api_support
 
 
 def fit_members(

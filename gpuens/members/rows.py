@@ -18,16 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..devices.lazy_data import require_data
-from ..devices.placement import (
-    CPU,
-    Device,
-    gpu_of,
-    is_gpu_frame,
-    on_host,
-    resolve_device,
-    to_numpy,
-)
+from ..devices.lazy_tables import require_in_memory
+from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
 from ..inputs.frames import frame_to_numpy, is_frame
 from .fitting import TAKE_GPU_ARRAYS, whole
 
@@ -45,12 +37,12 @@ def home_of(device: str, X: Any, **others: Any) -> Device:
 
     Raises
     ------
-    ValueError, TypeError, RuntimeError
+    ValueError, RuntimeError
         As for ``resolve_device``.
     """
     arrays = {"X": X, **others}
     for name, array in arrays.items():
-        require_data(array, name)
+        require_in_memory(array, name)
     if device == "auto" and all(gpu_of(array) is None for array in arrays.values()):
         return CPU
     return resolve_device(device, X, **others)

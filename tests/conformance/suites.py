@@ -169,7 +169,7 @@ SUITES = {
             str(HERE / "array_api.py"),
             (),
             0.50,
-            title="scikit-learn's array API checks, every classifier and regressor",
+            title="scikit-learn's array API checks, every estimator that claims it",
             by_case=True,
             environment=(("SCIPY_ARRAY_API", "1"),),
         ),

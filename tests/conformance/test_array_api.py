@@ -6,10 +6,13 @@ import array_api_strict
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import get_tags
 
 import gpuens
 from gpuens.devices.placement import is_of_the_standard, on_host, to_numpy
+from tests.conformance.estimators import ESTIMATORS
 
 X, Y = load_diabetes(return_X_y=True)
 XC, C = load_wine(return_X_y=True)
@@ -103,3 +106,24 @@ def test_bad_arrays_are_told_as_ever(device):
         gpuens.GradientBoostingRegressor().fit(strict(X.astype(complex), device), Y)
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         gpuens.DecisionTreeRegressor().fit(strict(Y, device), Y)
+
+
+def test_what_claims_support_of_the_array_api():
+    """All but those whose attributes are NumPy arrays, and what scikit-learn's learners decide."""
+    without = ("AdaBoost", "Stagewise", "Voting")
+    for estimator in ESTIMATORS:
+        expected = not name_of(estimator).startswith(without)
+        assert get_tags(estimator).array_api_support is expected, name_of(estimator)
+    conformal = gpuens.ConformalRegressor(HistGradientBoostingRegressor())
+    assert not get_tags(conformal).array_api_support
+    assert get_tags(gpuens.BaggingRegressor(HistGradientBoostingRegressor())).array_api_support
+
+
+@devices
+def test_voting(device):
+    """Its weights are NumPy's, its predictions are not."""
+    model = gpuens.VotingRegressor([("deep", gpuens.DecisionTreeRegressor())], weights="greedy")
+    expected = model.fit(X, Y).predict(X)
+    model.fit(strict(X, device), strict(Y, device))
+    check_same(model.predict(strict(X, device)), expected, device)
+    assert isinstance(model.weights_, np.ndarray)

@@ -10,9 +10,8 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 
-import gpuens
 from gpuens.devices.placement import CPU, SIMULATOR, gpu_problem
 from gpuens.inputs.arrays import Device, read_table, to_input_library
 from tests.support import strict_cupy
@@ -515,41 +514,3 @@ class TestRealGPU:
         assert there.data.ptr == X.data_ptr()
         back = to_input_library(there, X)
         assert back.is_cuda and back.data_ptr() == X.data_ptr()
-
-
-class TestDataThatIsComputedLater:
-    """Collections of Dask and lazy frames are named, whatever the argument, and never computed."""
-
-    @pytest.mark.parametrize("argument", ["X", "y", "sample_weight"])
-    @pytest.mark.parametrize(
-        "model",
-        [
-            gpuens.GradientBoostingRegressor(n_estimators=2),
-            gpuens.GradientBoostingClassifier(n_estimators=2),
-            gpuens.RandomForestClassifier(n_estimators=2),
-            gpuens.AdaBoostClassifier(n_estimators=2),
-            gpuens.VotingClassifier([("tree", gpuens.DecisionTreeClassifier())]),
-            gpuens.StackingClassifier([("tree", gpuens.DecisionTreeClassifier())]),
-            gpuens.StagewiseRegressor(n_estimators=2),
-        ],
-        ids=lambda model: type(model).__name__,
-    )
-    def test_arrays_of_dask(self, model, argument):
-        da = pytest.importorskip("dask.array")
-        rng = np.random.default_rng(0)
-        given = {"X": rng.random((30, 2)), "y": np.arange(30) % 2, "sample_weight": np.ones(30)}
-        given[argument] = da.from_array(given[argument], chunks=10)
-        with pytest.raises(TypeError, match=rf"{argument} is a dask Array.*gpuens\.dask"):
-            clone(model).fit(given["X"], given["y"], sample_weight=given["sample_weight"])
-
-    def test_frames_of_dask_in_predict(self):
-        dd = pytest.importorskip("dask.dataframe")
-        X = pd.DataFrame({"a": np.arange(30.0)})
-        model = gpuens.GradientBoostingRegressor(n_estimators=2).fit(X, X["a"])
-        with pytest.raises(TypeError, match=r"X is a dask DataFrame.*X\.compute\(\)"):
-            model.predict(dd.from_pandas(X, npartitions=2))
-
-    def test_a_lazy_target(self):
-        y = pl.LazyFrame({"y": [0, 1]})
-        with pytest.raises(TypeError, match=r"y is a LazyFrame.*y\.collect\(\)"):
-            gpuens.GradientBoostingClassifier(n_estimators=2).fit(np.eye(2), y)
