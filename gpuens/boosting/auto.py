@@ -17,6 +17,7 @@ import numpy as np
 from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
+from ..kernels.runtime.arrays import Array
 from .data.auto_values import N_PARTS, folds_of
 from .forest_builder import ForestBuilder
 from .metrics import Metric
@@ -96,8 +97,12 @@ def rounds_for(
     pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
     folds = FoldsTogether([FoldRounds(own, builder, [own.rows], no_model) for own, _ in pairs])
     held_out = [rows for _, rows in pairs]
+    places = [training.device.asarray(np.flatnonzero(fold_of == k)) for k in range(n_folds)]
 
     def mean(rows: Sequence[TrainingRows]) -> Callable[[], float]:
+        if not metric.by_weight:
+            weight = training.rows.weight
+            rows = [_alone(own, weight, at) for own, at in zip(rows, places, strict=True)]
         values = [metric.compute(own) for own in rows]
         return lambda: float(np.mean([value() for value in values]))
 
@@ -126,6 +131,12 @@ def _without(
         own.raw[...] = device.asarray(base)[:, None]
     held_out = replace(own, y=rows.y.copy(), weight=weight * out)
     return replace(training, rows=own, loss=loss), held_out
+
+
+def _alone(rows: TrainingRows, weight: Array, at: Array) -> TrainingRows:
+    """Return the rows held out without the others, for functions that take no weights."""
+    own = weight[at] if weight.size else weight
+    return replace(rows, y=rows.y[..., at], weight=own, raw=rows.raw[:, at])
 
 
 def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.ndarray, int]:

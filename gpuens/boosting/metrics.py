@@ -26,11 +26,13 @@ CONCORDANCE = "concordance"
 
 
 class Metric(NamedTuple):
-    """A metric. ``compute`` returns a callable that waits for its value on some rows."""
+    """A metric. ``compute`` returns a callable that waits for its value on some rows. Functions of
+    users need not take weights: they are not ``by_weight``."""
 
     name: str
     higher_is_better: bool
     compute: Callable[[TrainingRows], Later]
+    by_weight: bool = True
 
 
 def metrics_for(
@@ -92,13 +94,14 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
                 raise
             return float(scorer(predictor, y.reshape(len(y), -1), y))  # it has no sample_weight
 
-    return Metric(name, True, lambda rows: _known(score(rows)))
+    return Metric(name, True, lambda rows: _known(score(rows)), by_weight=False)
 
 
 def _of_functions(entry: CustomMetric | ArrayMetric, loss: Loss, device: Device) -> Metric:
     if isinstance(entry, CustomMetric):
         return _custom(entry, loss, device)
-    return Metric(entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows)))
+    how = entry.label, entry.higher_is_better
+    return Metric(*how, lambda rows: _known(_of_arrays(entry, rows)), by_weight=False)
 
 
 def _of_ranking(entry: Any, loss: Loss, device: Device) -> Metric:

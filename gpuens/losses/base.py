@@ -56,6 +56,8 @@ class Loss:
     """Whether a round needs the raw predictions for more than the gradients."""
     has_hessian: ClassVar[bool] = True
     """Whether hessians estimate the distance to the minimum."""
+    has_value: ClassVar[bool] = True
+    """Whether the metric "loss" can be computed."""
     n_outputs: int = 1
 
     @property

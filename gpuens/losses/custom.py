@@ -311,6 +311,10 @@ class ArrayLoss(FunctionLoss):
     coupled: ClassVar[bool] = True
     reads_all_rows: ClassVar[bool] = True
 
+    @property
+    def has_value(self) -> bool:  # type: ignore[override]
+        return self.value is not None
+
     def formula(self, k: int) -> Any:
         return formulas.Given()
 

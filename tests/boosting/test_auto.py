@@ -166,6 +166,35 @@ def test_a_model_that_goes_on_gets_a_hundred_rounds():
     assert model.n_iter_ == 102 and model.learning_rate_ == 0.1
 
 
+def squared_gradients(y, score):
+    return score - y, np.ones_like(y)
+
+
+def test_a_hundred_rounds_of_a_loss_without_a_value():
+    model = GradientBoostingRegressor(squared_gradients, **SMALL).fit(X, Y)
+    assert model.n_iter_ == 100 and model.learning_rate_ == 0.1
+    measured = GradientBoostingRegressor(squared_gradients, scoring="r2", **SMALL).fit(X, Y)
+    assert measured.n_iter_ != 100
+
+
+def negative_error(model, X, y):
+    return -float(np.mean((y - model.predict(X)) ** 2))
+
+
+def error_of_arrays(y, score):
+    return float(np.mean((y - score) ** 2))
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    ["neg_mean_squared_error", negative_error, gpuens.custom_metrics.ArrayMetric(error_of_arrays)],
+    ids=["name", "callable", "arrays"],
+)
+def test_functions_without_weights_see_the_rows_held_out_alone(scoring):
+    by_loss = GradientBoostingRegressor(**AUTO).fit(X, Y)
+    assert GradientBoostingRegressor(**AUTO, scoring=scoring).fit(X, Y).n_iter_ == by_loss.n_iter_
+
+
 def test_columns_of_sparse_tables_are_not_drawn():
     """Those without enough entries to split a node are not even looked at."""
     entries = scipy.sparse.csr_array(np.where(X > 8, X, 0.0))

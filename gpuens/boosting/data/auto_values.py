@@ -69,7 +69,9 @@ def settled(
     """
     chosen = copy.copy(estimator)
     starts = getattr(estimator, "init", None) not in (None, "zero")
-    can_hold_out = not (continues or starts or estimator.dropout) and n_rows >= LEAST_ROWS
+    is_measured = loss.has_value or estimator.scoring != "loss"
+    can_hold_out = is_measured and not (continues or starts or estimator.dropout)
+    can_hold_out = can_hold_out and n_rows >= LEAST_ROWS
     searches = is_auto(estimator.n_estimators) and can_hold_out and not stops_early
     if is_auto(estimator.n_estimators) and not (searches or stops_early):
         chosen.n_estimators = FIXED_ROUNDS
