@@ -8,17 +8,19 @@ trainings share the bins: rows that are held out have weight zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..devices.placement import to_numpy
 from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
-from .data.auto_values import N_PARTS, folds_of
+from .data.auto_values import FIXED_ROUNDS, N_PARTS, folds_of
 from .forest_builder import ForestBuilder
 from .metrics import Metric
 from .round_data import GrownRound, Training, TrainingRows
@@ -94,7 +96,8 @@ def rounds_for(
     most : int
         Rounds.
     """
-    pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
+    with np.errstate(all="ignore"):  # a part may lack what its loss needs
+        pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
     folds = FoldsTogether([FoldRounds(own, builder, [own.rows], no_model) for own, _ in pairs])
     held_out = [rows for _, rows in pairs]
     places = [training.device.asarray(np.flatnonzero(fold_of == k)) for k in range(n_folds)]
@@ -103,16 +106,24 @@ def rounds_for(
         if not metric.by_weight:
             weight = training.rows.weight
             rows = [_alone(own, weight, at) for own, at in zip(rows, places, strict=True)]
-        values = [metric.compute(own) for own in rows]
-        return lambda: float(np.mean([value() for value in values]))
+        later = [metric.compute(own) for own in rows]
+        return lambda: _mean_of_known([value() for value in later])
 
     stopping = EarlyStopping(PATIENCE, 0.0, metric.higher_is_better)
     evaluation = Evaluation(DATA, metric.name, held_out, mean)
     runs_ahead = training.device.runs_ahead
     plan = TrainingPlan(most, 0, {}, [evaluation], stopping, (), True, runs_ahead)
     with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
-        train(folds, plan)
+        found = train(folds, plan)
+    if np.isnan(found.evals[DATA][metric.name]).all():
+        return FIXED_ROUNDS
     return max(stopping.best_iteration, 1)  # Ctrl-C ends the search, not the training
+
+
+def _mean_of_known(values: Sequence[float]) -> float:
+    """Return the mean of a metric over the parts that have what it needs, such as both classes."""
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan
 
 
 def _without(
@@ -147,19 +158,23 @@ def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.nd
     training : Training
     labels : integers, shape (n_rows,), NumPy
         The classes, of which each training holds out as many as of the others; or numbers of
-        queries, negative, whose rows stay together; or (0,).
+        queries, negative, whose rows stay together; or (0,). Rows of weight zero are not dealt.
     seed : int
     """
-    n = training.n_rows
+    rows = np.arange(training.n_rows)
+    if training.rows.weight.size:
+        rows = np.flatnonzero(to_numpy(training.rows.weight) > 0)
+    n = rows.size
     n_folds = folds_of(n)
     n_parts = N_PARTS if n_folds <= 2 else N_PARTS // 2
     rng = np.random.default_rng(seed)
+    fold_of = np.full(training.n_rows, n_parts)
     if labels.size and labels.min() < 0:
-        _, query = np.unique(labels, return_inverse=True)
-        return rng.permutation(query.max() + 1)[query] % n_parts, n_folds
+        _, query = np.unique(labels[rows], return_inverse=True)
+        fold_of[rows] = rng.permutation(query.max() + 1)[query] % n_parts
+        return fold_of, n_folds
     order = rng.permutation(n)
     if labels.size:
-        order = order[np.argsort(labels[order], kind="stable")]
-    fold_of = np.empty(n, np.int64)
-    fold_of[order] = np.arange(n) % n_parts
+        order = order[np.argsort(labels[rows][order], kind="stable")]
+    fold_of[rows[order]] = np.arange(n) % n_parts
     return fold_of, n_folds

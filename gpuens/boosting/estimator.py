@@ -196,8 +196,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             shape = rows_of_all(table.shape[0]), table.shape[1]
             continues = before is not None or share is not None
             ends = continues, self.do_early_stopping_
-            chosen = settled(self, loss, shape[0], table.is_sparse, *ends)
-            n_rounds = int(most_rounds(chosen, shape[0]))
+            n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
+            chosen = settled(self, loss, n_counted, table.is_sparse, *ends)
+            n_rounds = int(most_rounds(chosen, n_counted))
             n_rounds += before.n_iter if before and init is not None else 0
             settings = chosen._round_settings(n_rounds, shape)
             searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
@@ -300,6 +301,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 file=sys.stderr,
             )
         return n_rounds
+
+    def _rows_to_deal(self, rows: RawRows) -> int:
+        """Return how many rows can be held out in turn."""
+        weight = rows.weight
+        return int((weight > 0).sum()) if weight.size else int(rows.table.shape[0])
 
     def _labels_of_folds(self, training: Training) -> np.ndarray:
         """Return what ``draw_folds`` deals the rows by."""

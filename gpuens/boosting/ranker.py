@@ -26,6 +26,7 @@ from ..losses.ranking import QUERY, RankingLoss
 from ..ranking_metrics import NDCG, RankingMetric
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
+from .data.auto_values import N_PARTS
 from .estimator import BoostingEstimator
 from .forest_builder import ForestBuilder
 from .parameters import check_parameters
@@ -248,6 +249,13 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
 
     def _labels_of_folds(self, training: Training) -> np.ndarray:
         return -1 - to_numpy(training.rows.y[QUERY]).astype(np.int64)
+
+    def _rows_to_deal(self, rows: RawRows) -> int:
+        """Return the rows, none where there are not enough queries for five parts."""
+        query = to_numpy(rows.target[:, QUERY])
+        if rows.weight.size:
+            query = query[to_numpy(rows.weight) > 0]
+        return super()._rows_to_deal(rows) if np.unique(query).size >= N_PARTS else 0
 
     def _begin(
         self, rows: RawRows, before: BoostingResult | None, settings: RoundSettings, device: Device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ TIMES = RNG.random(N) < 0.7, np.exp(0.3 * SIGNAL) * RNG.gamma(3, 1 / 3, N)
 
 class FakeTraining:
     n_rows = N
+    rows = SimpleNamespace(weight=np.empty(0))
 
 
 def of_parts(labels: np.ndarray) -> tuple[np.ndarray, int]:
@@ -164,6 +166,49 @@ def test_a_model_that_goes_on_gets_a_hundred_rounds():
     before = GradientBoostingRegressor(n_estimators=2, **SMALL).fit(X, Y)
     model = GradientBoostingRegressor(**SMALL).fit(X, Y, init=before)
     assert model.n_iter_ == 102 and model.learning_rate_ == 0.1
+
+
+def test_rows_of_weight_zero_are_not_held_out():
+    weighted = FakeTraining()
+    weighted.rows = SimpleNamespace(weight=(np.arange(N) % 4 > 0).astype(float))
+    fold_of, n_folds = draw_folds(weighted, np.empty(0, np.int64), 7)  # type: ignore[arg-type]
+    dealt = fold_of[np.arange(N) % 4 > 0]
+    assert n_folds == 5 and np.bincount(dealt).tolist() == [90] * 5
+    assert (fold_of[::4] == 5).all()
+    few = GradientBoostingRegressor(**SMALL).fit(X, Y, np.arange(N) < 49)
+    assert few.n_iter_ == 100
+
+
+def test_few_queries_are_not_held_out():
+    relevance = (Y > 1).astype(int)
+    for n_queries, searches in ((1, False), (9, False), (10, True)):
+        query = np.arange(N) * n_queries // N
+        model = GradientBoostingRanker(**SMALL).fit(X, relevance, qid=query)
+        assert (model.n_iter_ != 100) == searches
+
+
+def test_parts_that_lack_an_event_do_not_count():
+    """The others say how many rounds are best."""
+    event = np.arange(N) < 3
+    with np.errstate(all="raise"):
+        model = GradientBoostingRegressor("cox", **SMALL).fit(X, (event, TIMES[1]))
+    assert model.n_iter_ >= 1
+    assert auto._mean_of_known([1.0, np.nan, 3.0]) == 2.0
+    assert np.isnan(auto._mean_of_known([np.nan]))
+
+
+def test_a_metric_that_is_never_known_decides_nothing():
+    def unknown(model, X, y):
+        return np.nan
+
+    with pytest.warns(gpuens.NothingLearnedWarning, match="NaN in every round"):
+        model = GradientBoostingRegressor(**SMALL, scoring=unknown).fit(X, Y)
+    assert model.n_iter_ == 100
+
+
+def test_a_rate_for_each_round_says_how_many_there_are():
+    model = GradientBoostingRegressor(learning_rate=[0.3] * 5, **SMALL).fit(X, Y)
+    assert model.n_iter_ == 5
 
 
 def squared_gradients(y, score):

@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=341, files=78, folders=22, switches=475),
+    "gradient boosting": Reading(functions=342, files=78, folders=22, switches=475),
     "random forest": Reading(functions=231, files=53, folders=17, switches=360),
 }
 

@@ -9,6 +9,7 @@ a hundred rounds want.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from ...losses import Loss
@@ -40,7 +41,9 @@ def most_rounds(estimator: Any, n_rows: int = 0) -> Any:
     if not is_auto(estimator.n_estimators):
         return estimator.n_estimators
     few = (SEVERAL_ROWS / max(n_rows, SEVERAL_ROWS)) ** 0.5
-    return max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
+    most = max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
+    rate = estimator.learning_rate
+    return most if isinstance(rate, str) or not isinstance(rate, Sequence) else len(rate)
 
 
 def folds_of(n_rows: int) -> int:
@@ -60,7 +63,7 @@ def settled(
     loss : Loss
         Of the training rows.
     n_rows : int
-        To train on.
+        To train on: those that have a weight.
     is_sparse : bool
         Whether the table is sparse: drawing features at nodes would read all of its columns.
     continues : bool
