@@ -105,7 +105,7 @@ def module_for(contract: str, implementation: dispatch.Implementation) -> Any:
     if not isinstance(routed, SimpleNamespace):
         return routed
     on_cuda = _module(contract, implementation)
-    on_cpu = _module(contract, operations.ON_CPU[implementation])
+    on_cpu = _module(contract, dispatch.Implementation.CPU)
     both = {
         name: launched(getattr(on_cuda, name), vars(routed).get(name) or partial(on_host, function))
         for name, function in vars(on_cpu).items()
