@@ -76,7 +76,7 @@ def with_intervals(case: str, options: Options, seed: int) -> ConformalRegressor
     kind: Any = (
         gpuens.RandomForestRegressor if method == "bag" else gpuens.GradientBoostingRegressor
     )
-    own = kind(n_jobs=options.threads, random_state=seed, device="cpu")
+    own = kind(n_estimators=100, n_jobs=options.threads, random_state=seed, device="cpu")
     model = ConformalRegressor(own, method=method, random_state=seed)
     if case in VARIED:
         name = "estimator__n_estimators" if method == "bag" else "cv"

@@ -17,6 +17,7 @@ from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import array_api_compat
 import numpy as np
 import pytest
 from array_api_compat.common._helpers import _issubclass_fast
@@ -103,6 +104,7 @@ def _cupy() -> ModuleType:
         empty=lambda shape, dtype=float: ndarray(np.empty(shape, dtype)),
         zeros=lambda shape, dtype=float: ndarray(np.zeros(shape, dtype)),
         asarray=lambda a, dtype=None, order=None: a if type(a) is ndarray else ndarray(a),
+        **{name: getattr(np, name) for name in ("float32", "float64", "int32", "int64")},
         cuda=SimpleNamespace(
             Device=lambda index: contextlib.nullcontext(),
             get_current_stream=lambda: stream,
@@ -120,6 +122,7 @@ def plain() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         strict_cupy.install_arrays(patch, 1)  # for what else is patched
         patch.setitem(sys.modules, "cupy", cupy)
+        patch.setattr(array_api_compat, "cupy", cupy)  # its names are those of the standard
         patch.setattr(target, "_arrays", lambda: cupy)
         patch.setattr(target, "_multiprocessors_of", lambda device: MULTIPROCESSORS)
         patch.setattr(placement, "simulated", SIMULATED)

@@ -29,6 +29,15 @@ def contiguous(array: Array) -> Array:
     return array if own is None else own.ascontiguousarray(array)
 
 
+def indicator(values: Array, value: int) -> Array:
+    """Return 1 where values are equal to a number, else 0: float64, made in one pass."""
+    own = _own_module(values)
+    if own is not None:
+        return own.equal(values, value, out=own.empty(values.shape))
+    xp = array_namespace(values)
+    return xp.astype(values == value, xp.float64)
+
+
 def occurrences(numbers: Array, n: int = 0) -> Array:
     """Return how often each of 0, 1, ... occurs: int64, of at least n entries; shape (n_rows,)."""
     own = _own_module(numbers)

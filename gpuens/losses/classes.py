@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..devices.array_functions import indicator
 from ..devices.placement import Device
 from ..forest.sum_of_trees import Link
 from ..inputs.few_values import MOST_VALUES
@@ -49,8 +50,7 @@ class ClassLoss(Loss):
     def targets(self, y: Array, k: int, device: Device) -> Array:
         if self.n_outputs == 1:
             return y
-        found: Array = device.xp.astype(y == k, device.xp.float64)
-        return found
+        return indicator(y, k)
 
     def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
         return y, NO_CLASS if self.n_outputs == 1 else outputs.start
