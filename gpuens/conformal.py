@@ -54,8 +54,8 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     Parameters
     ----------
     estimator : regressor, default=None
-        Clones of it are fitted. None is a ``GradientBoostingRegressor``, for "bag" a
-        ``RandomForestRegressor``.
+        Clones of it are fitted. None is a ``GradientBoostingRegressor`` of 100 rounds, for
+        "bag" a ``RandomForestRegressor``.
     method : {"split", "cv+", "bag", "quantile"}, default="split"
         - "split": residuals of rows held out. At least the coverage, and at most one divided by
           the number of rows held out more; intervals of equal width.

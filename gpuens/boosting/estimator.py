@@ -136,7 +136,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
         loss = self._read_loss()
         arrays = {name: array for rows in given for name, array in rows.arrays().items()}
-        for name, array in arrays.items():
+        for name, array in arrays.items():  # the work is known by a look at y
             require_in_memory(array, name)
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])

@@ -251,7 +251,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         return -1 - to_numpy(training.rows.y[QUERY]).astype(np.int64)
 
     def _rows_to_deal(self, rows: RawRows) -> int:
-        """Return the rows, none where there are not enough queries for five parts."""
+        """Return the rows, none where there are fewer queries than parts."""
         query = to_numpy(rows.target[:, QUERY])
         if rows.weight.size:
             query = query[to_numpy(rows.weight) > 0]

@@ -217,8 +217,8 @@ def is_of_the_standard(array: Any) -> bool:
 
 
 def module_of(array: Any) -> ModuleType:
-    """Return the namespace of an array, as ``Device.xp`` is one; NumPy's for what is no such
-    array."""
+    """Return the namespace of an array, as ``Device.xp`` is one; NumPy's for anything that
+    is not an array."""
     if isinstance(array, np.ndarray) or not is_array_api_obj(array):
         return numpy_namespace
     return array_namespace(array)

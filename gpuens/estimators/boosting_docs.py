@@ -17,9 +17,9 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         turn where there are few, finds the number of rounds that is best for them, and trains so
         many on all rows, which takes several times as long: at most 2000, of tables above 20,000
         rows fewer, down to 300. Where ``early_stopping`` watches other rows, these decide. 100
-        where no rows can be held out: below 50 rows, with ``dropout``, with an estimator as
-        ``init``, with a loss that has no value, for a model that goes on, and for rows that
-        workers share. Set a number for
+        where no rows can be held out: below 50 rows or 10 queries, with ``dropout``, with an
+        estimator as ``init``, with a loss that has no value, for a model that goes on, and for
+        rows that workers share. Set a number for
         models that are quick to train, or to compare settings: too many rounds overfit.
     learning_rate : float, "auto", sequence of float or callable, default="auto"
         Factor on every leaf value (shrinkage): one for all rounds, one for each, or what a

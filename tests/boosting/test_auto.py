@@ -137,6 +137,8 @@ def test_three_classes_share_a_tree_where_rounds_are_searched_for():
     assert GradientBoostingClassifier(**SMALL, n_estimators=2).fit(X, y).forest_.width == 1
     assert GradientBoostingClassifier(**SMALL, linear_leaves=True).fit(X, y).forest_.width == 1
     assert GradientBoostingClassifier(**SMALL).fit(X, y > 0).forest_.width == 1
+    each = GradientBoostingClassifier(**SMALL, multi_strategy="one_output_per_tree").fit(X, y)
+    assert each.learning_rate_ == rate_for(N, False)
 
 
 def explicit_model(**settings: Any) -> Any:
@@ -209,6 +211,8 @@ def test_a_metric_that_is_never_known_decides_nothing():
 def test_a_rate_for_each_round_says_how_many_there_are():
     model = GradientBoostingRegressor(learning_rate=[0.3] * 5, **SMALL).fit(X, Y)
     assert model.n_iter_ == 5
+    of_array = GradientBoostingRegressor(learning_rate=np.full(5, 0.3), **SMALL).fit(X, Y)
+    assert of_array.forest_.fingerprint() == model.forest_.fingerprint()
 
 
 def squared_gradients(y, score):

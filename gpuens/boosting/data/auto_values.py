@@ -1,4 +1,4 @@
-"""What "auto" stands for in the parameters of gradient boosting, where nothing else is asked for.
+"""The values that "auto" stands for in the parameters of gradient boosting.
 
 With ``n_estimators="auto"`` rows that are held out decide the number of rounds (see
 ``boosting.auto``). Then low rates, and rounds that see a part of the table each, pay: the other
@@ -9,7 +9,6 @@ a hundred rounds want.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 from ...losses import Loss
@@ -43,7 +42,8 @@ def most_rounds(estimator: Any, n_rows: int = 0) -> Any:
     few = (SEVERAL_ROWS / max(n_rows, SEVERAL_ROWS)) ** 0.5
     most = max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
     rate = estimator.learning_rate
-    return most if isinstance(rate, str) or not isinstance(rate, Sequence) else len(rate)
+    has_one_each = hasattr(rate, "__len__") and not isinstance(rate, str)
+    return len(rate) if has_one_each else most
 
 
 def folds_of(n_rows: int) -> int:
@@ -78,16 +78,18 @@ def settled(
     searches = is_auto(estimator.n_estimators) and can_hold_out and not stops_early
     if is_auto(estimator.n_estimators) and not (searches or stops_early):
         chosen.n_estimators = FIXED_ROUNDS
-    several = loss.n_outputs > 2 and isinstance(loss, ClassLoss)
-    needs_each = estimator.dropout or estimator.linear_leaves
+    several = loss.n_outputs > 2 and isinstance(loss, ClassLoss) and not estimator.linear_leaves
+    strategy = estimator.multi_strategy
+    if is_auto(strategy):
+        strategy = "multi_output_tree" if searches and several else "one_output_per_tree"
+    one_tree = strategy == "multi_output_tree" and loss.n_outputs > 1
     draws_rows = searches and estimator.sampling == "uniform"
     draws_features = searches and estimator.max_features is None and not is_sparse
-    one_tree = searches and several and not needs_each
     found = {
         "learning_rate": rate_for(n_rows, one_tree) if searches else FIXED_RATE,
         "subsample": SUBSAMPLE if draws_rows else 1.0,
         "colsample_bynode": COLSAMPLE if draws_features else 1.0,
-        "multi_strategy": "multi_output_tree" if one_tree else "one_output_per_tree",
+        "multi_strategy": strategy,
     }
     for name, value in found.items():
         if is_auto(getattr(estimator, name)):

@@ -139,6 +139,7 @@ def _plan(
     n_all = data.n_all or n
     width = width_of(estimator, loss)
     batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, device)
+    of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
     n_numbered = n_outputs // width + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
     sample_of_all = max(1, int(n_all * float(estimator.subsample)))
@@ -170,12 +171,14 @@ def _plan(
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
-        "gradients of all outputs": (8 * width + PROJECTION_BYTES) * n if width > 1 else 0,
+        "gradients of all outputs": of_outputs * n,
         "records": _record_bytes(estimator, data, device) * batch * in_sample,
         **_bytes_of_loss(estimator, loss, data),
         "samples and steps": _bytes_of_round(estimator, loss, data, device),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
-        "trainings that hold rows out": _bytes_of_folds(estimator, n, raw, target_bytes, batch),
+        "trainings that hold rows out": _bytes_of_folds(
+            estimator, n, raw, target_bytes, 12 * batch + of_outputs
+        ),
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
@@ -206,12 +209,13 @@ def _plan(
     return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
 
 
-def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, batch: int) -> int:
+def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, trees: int) -> int:
     """Return what the search of ``n_estimators="auto"`` takes: of each training at once raw
-    predictions, gradients and leaves, and weights and targets of its rows and those held out."""
+    predictions, ``trees`` bytes of gradients and leaves, and weights and targets of its rows and
+    those held out."""
     if estimator.n_estimators != "auto":
         return 0
-    return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + 12 * batch)
+    return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + trees)
 
 
 def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) -> bool:

@@ -56,7 +56,7 @@ def factors(seed, sizes, index=0):
 
 
 def test_the_tree_is_that_of_the_projected_target():
-    """Of a squared error, whose gradients are raw predictions minus targets."""
+    """The gradients of the squared error are raw predictions minus targets."""
     X, targets = table()
     model = regressor(n_estimators=1).fit(X, targets)
     gradient = (targets.mean(axis=0) - targets).astype(np.float32)
