@@ -126,7 +126,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
 
     def _labels(self, raw: Array, device: Device) -> Any:
         """Turn raw predictions into class labels, on the device if they are numbers."""
-        codes = (raw[0] > 0).view(np.int8) if raw.shape[0] == 1 else raw.argmax(axis=0)
+        codes = (raw[0] > 0).astype(np.int8) if raw.shape[0] == 1 else raw.argmax(axis=0)
         return labels_of(codes, self.classes_, device)
 
     def __sklearn_tags__(self) -> Any:

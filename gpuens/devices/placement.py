@@ -32,6 +32,7 @@ from .lazy_tables import require_in_memory
 from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
+from .standard_arrays import Library, LibraryArray, library_of
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,31 @@ class Device:
 
     Parameters
     ----------
-    kind : {"cpu", "cuda", "simulator"}
-        The simulator runs the CUDA kernels in Python, on NumPy arrays.
+    kind : {"cpu", "cuda", "simulator", "array"}
+        The simulator runs the CUDA kernels in Python, on NumPy arrays; "array" the reference
+        operations, on the arrays of any library.
     index : int
         Number of the GPU.
+    library : Library or None
+        Of the arrays of kind "array"; None: NumPy.
     reason : object
         Why it was chosen, in words once it is printed.
     """
 
-    kind: Literal["cpu", "cuda", "simulator"]
+    kind: Literal["cpu", "cuda", "simulator", "array"]
     index: int = 0
+    library: Library | None = None
     reason: Any = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
+        if self.library is not None:
+            return f"the arrays of {self.library.name} on {self.library.place}"
         return f"cuda:{self.index}" if self.kind == "cuda" else self.kind
 
     @property
     def implementation(self) -> Implementation:
         """The implementation of the operations that runs here."""
-        return Implementation.CPU if self.kind == "cpu" else Implementation.CUDA
+        return _IMPLEMENTATIONS.get(self.kind, Implementation.CUDA)
 
     @property
     def is_gpu(self) -> bool:
@@ -68,17 +75,19 @@ class Device:
     @property
     def has_numpy(self) -> bool:
         """Return whether the arrays here are NumPy's."""
-        return self.kind != "cuda"
+        return self.kind != "cuda" and self.library is None
 
     @property
     def runs_ahead(self) -> bool:
         """Return whether operations return before their work is done."""
-        return self.kind != "cpu"
+        return self.implementation is Implementation.CUDA
 
     @property
     def xp(self) -> ModuleType:
         """The namespace of the arrays on this device, with the names of the Array API standard;
         ``array_functions`` has what that lacks."""
+        if self.library is not None:
+            return self.library  # type: ignore[return-value]
         if self.kind != "cuda":
             return numpy_namespace
         from array_api_compat import cupy
@@ -97,6 +106,8 @@ class Device:
 
         ``dtype`` and ``order`` ("C" for contiguous) as in NumPy.
         """
+        if self.library is not None:
+            return self.library.asarray(array if is_array_api_obj(array) else on_host(array), dtype)
         if self.kind != "cuda":
             return np.asarray(to_numpy(array), dtype=dtype, order=order)
         cupy = self.cupy
@@ -109,7 +120,10 @@ class Device:
             return cupy.asarray(array, dtype=dtype, order=order)
 
     def holds(self, array: Any) -> bool:
-        """Return whether this is a GPU and the array is in the memory of one."""
+        """Return whether an array is read on this device, and not in host memory: on a GPU if it
+        is in the memory of one, and by a library if it is one of its arrays."""
+        if self.library is not None:
+            return _is_foreign(array)
         return self.kind == "cuda" and gpu_of(array) is not None
 
     def settled(self, made: Any) -> Any:
@@ -149,8 +163,8 @@ class Device:
         MemoryError
             The GPU has not enough memory; the message has the free bytes.
         """
-        if self.kind == "simulator":
-            return dispatch.using_cuda()
+        if self.kind in ("simulator", "array"):
+            return dispatch.using(self.implementation)
         return _OnGpu(self) if self.kind == "cuda" else _ON_HOST
 
 
@@ -177,6 +191,7 @@ class _OnGpu:
                 self._before.__exit__(kind, error, trace)
 
 
+_IMPLEMENTATIONS = {"cpu": Implementation.CPU, "array": Implementation.REFERENCE}
 _ON_HOST = nullcontext()
 CPU = Device("cpu")
 CPU_BY_WORD = Device("cpu", reason="device='cpu'")
@@ -186,6 +201,8 @@ ANY_GPU = Device("cuda", -1)
 
 def to_numpy(array: Any) -> np.ndarray:
     """Return a NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
+    if isinstance(array, LibraryArray):
+        return array.to_numpy()
     if is_cupy_array(array):
         return array.get()
     if is_torch_array(array):
@@ -328,7 +345,10 @@ def resolve_device(
     RuntimeError
         A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
-    wanted, arrays = _parse(device), {"X": X, **others}
+    arrays = {"X": X, **others}
+    if device == "array":
+        return _library_device(arrays)
+    wanted = _parse(device)
     for name, array in arrays.items():
         if array is not None and not isinstance(array, np.ndarray):
             require_in_memory(array, name)
@@ -355,6 +375,45 @@ def resolve_device(
     if not homes and wanted is None:
         return Device("cuda", index, work)
     return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
+
+
+def _library_device(arrays: dict[str, Any]) -> Device:
+    """Return the device of the library that arrays, by argument name, are of.
+
+    Raises
+    ------
+    ValueError
+        The arrays are of several libraries or in several places, or the library or the place lacks
+        what is needed.
+    """
+    for name, array in arrays.items():
+        if array is not None and not isinstance(array, np.ndarray):
+            require_in_memory(array, name)
+    found = {name: library_of(array) for name, array in arrays.items() if _is_foreign(array)}
+    if not found:
+        return Device("array", reason="device='array'")
+    if len(set(found.values())) > 1:
+        places = ", ".join(f"{name} of {at.name} on {at.place}" for name, at in found.items())
+        raise ValueError(
+            f"With device='array' all arrays must be of one library and in one place, got {places}. "
+            "Convert them, or pass NumPy arrays beside one library."
+        )
+    name, library = next(iter(found.items()))
+    if (problem := library.problem()) is not None:
+        raise ValueError(
+            f"device='array' cannot work where {name} is: {problem}. {_REMEDY.get(library.name, '')}"
+            "Or pass device='auto', which converts it."
+        )
+    return Device("array", library=library, reason=f"{name} is there and device='array'")
+
+
+_REMEDY = {"jax.numpy": "Call jax.config.update('jax_enable_x64', True) before it is made. "}
+
+
+def _is_foreign(array: Any) -> bool:
+    """Return whether an array is of another library than NumPy."""
+    known = isinstance(array, (np.ndarray, np.generic, LibraryArray))
+    return not known and is_array_api_obj(array)
 
 
 def places_beside() -> Callable[[], AbstractContextManager[Any]]:
@@ -412,7 +471,7 @@ def _parse(device: str) -> Device | None:
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
         return Device("cuda", int(device[5:]))
     raise ValueError(
-        f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}."
+        f"device must be 'auto', 'cpu', 'cuda', 'cuda:<number>' or 'array', got {device!r}."
         f"{meant_value('device', device)}"
     )
 

@@ -11,7 +11,7 @@ import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_cupy_array, is_torch_array
+from array_api_compat import is_array_api_obj, is_cupy_array, is_torch_array
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -28,6 +28,7 @@ from ..devices.placement import (
     resolve_device,
     to_numpy,
 )
+from ..devices.standard_arrays import LibraryArray, library_of
 from ..kernels.runtime.arrays import Array
 from .frames import (
     EXACT_IN_FLOAT32,
@@ -105,7 +106,7 @@ def read_table(
     """
     if not reset and is_plain(X, device, estimator):
         return Table(X)
-    if is_gpu_frame(X) and device.kind != "cuda":
+    if is_gpu_frame(X) and not device.is_gpu:
         X = on_host(X)
     if is_gpu_frame(X):
         # Of a frame without rows only the columns are compared.
@@ -186,6 +187,10 @@ def to_input_library(result: Array, like: Any) -> Any:
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
         return result
+    if isinstance(result, LibraryArray) and is_array_api_obj(like):
+        if library_of(like) == result.space:
+            return result.own
+        result = result.to_numpy()
     if is_cupy_array(like) and is_cupy_array(result) and gpu_of(like) == gpu_of(result):
         return result
     if result.dtype.kind in "OUSTV":
@@ -207,10 +212,10 @@ def to_input_library(result: Array, like: Any) -> Any:
 
 def is_plain(X: Any, device: Device, estimator: Any) -> bool:
     """Return whether the numbers of X need no conversion; keeps the prediction of few rows fast."""
-    if device.kind == "cuda":
-        is_there = is_cupy_array(X) and X.device.id == device.index
-    else:
+    if device.has_numpy:
         is_there = type(X) is np.ndarray
+    else:
+        is_there = is_cupy_array(X) and device.is_gpu and X.device.id == device.index
     return (
         is_there
         and X.ndim == 2

@@ -77,7 +77,7 @@ class Binner:
         cuts: list[np.ndarray] = []
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = X[rows, first : first + FEATURES_AT_ONCE]
-            if device.is_gpu:
+            if not device.has_numpy:
                 cuts += _cut_there(device.asarray(sample.T, order="C"), weight, max_bins, device)
             else:
                 cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)

@@ -384,6 +384,7 @@ class _SampledRows:
     """The rows of a batch of trees in the order of their records."""
 
     def __init__(self, problem: Problem, grown: GrownCart, records: np.ndarray) -> None:
+        records = records.astype(np.uint64, copy=False)
         rows = (records & np.uint64(0xFFFFFFFF)).astype(np.int64)
         self.problem = problem
         self.grown = grown

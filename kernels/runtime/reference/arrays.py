@@ -22,7 +22,8 @@ def beside(array: Array, like: Array) -> Array:
 
 def to_host(array: Any) -> np.ndarray:
     """Return a NumPy copy of an array of any library."""
-    return np.array(np.from_dlpack(array))
+    own = getattr(array, "to_numpy", None)
+    return own() if own is not None else np.array(np.from_dlpack(array))
 
 
 def unpack(records: Array) -> tuple[Array, Array, Array]:
