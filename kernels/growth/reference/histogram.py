@@ -30,20 +30,36 @@ def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
     sums = xp.zeros(shape, dtype=xp.int32, device=device(records))
     for node in range(shape[0]):
         g, h, row = unpack(records[int(begin[node]) : int(end[node])])
-        for feature in range(shape[2]):
-            code = xp.take(codes.columns[feature, :], row)
-            sums[node, 0, feature, :] = _sum_by_code(code, g)
-            sums[node, 1, feature, :] = _sum_by_code(code, h)
+        at_once = max(1, CELLS // max(1, row.shape[0]))
+        for first in range(0, shape[2], at_once):
+            some = slice(first, min(first + at_once, shape[2]))
+            code = xp.take(codes.columns[some, :], row, axis=1)
+            sums[node, :, some, :] = _sums_by_code(code, g, h)
     return sums
 
 
-def _sum_by_code(code: Array, values: Array) -> Array:
-    """Sort by code; the sum of a bin is then a difference of two running sums."""
+CELLS = 2**22
+"""Codes that are sorted at once."""
+
+
+def _sums_by_code(code: Array, g: Array, h: Array) -> Array:
+    """Sort each feature's codes; the sum of a bin is then a difference of two running sums, of all
+    features one behind the other: (2, n_features, 256).
+
+    The upper half of a word is h and the lower one g, which can borrow from h.
+    """
     xp = array_namespace(code)
-    order = xp.argsort(code)
-    running = xp.cumulative_sum(xp.take(values, order), include_initial=True)
-    code = xp.take(code, order)
-    slots = xp.arange(N_SLOTS, dtype=xp.uint8, device=device(code))
-    first = xp.searchsorted(code, slots, side="left")
-    last = xp.searchsorted(code, slots, side="right")
-    return xp.astype(xp.take(running, last) - xp.take(running, first), xp.int32)
+    n_features, n_rows = code.shape
+    order = xp.argsort(code, axis=1)
+    words = xp.take((h << 32) + g, xp.reshape(order, (-1,)))
+    running = xp.cumulative_sum(words, include_initial=True)
+    first = xp.arange(n_features, dtype=xp.int32, device=device(code)) * N_SLOTS
+    code = xp.astype(xp.take_along_axis(code, order, axis=1), xp.int32) + first[:, None]
+    slots = xp.arange(n_features * N_SLOTS, dtype=xp.int32, device=device(code))
+    end = xp.searchsorted(xp.reshape(code, (-1,)), slots, side="right")
+    up_to = xp.take(running, end)
+    before = xp.concat([running[:1], up_to[:-1]])
+    word = up_to - before
+    sum_g = ((word & 0xFFFFFFFF) ^ 2**31) - 2**31
+    sums = xp.stack([sum_g, (word - sum_g) >> 32])
+    return xp.astype(xp.reshape(sums, (2, n_features, N_SLOTS)), xp.int32)

@@ -146,6 +146,7 @@ def left_codes(place: np.ndarray, cut: int, missing_left: int, is_alone: bool) -
 
 
 bounded_score = vectorise(formulas.bounded_score)
+newton_score = vectorise(formulas.newton_score)
 bounded_value = vectorise(formulas.bounded_value)
 keeps_order = vectorise(formulas.keeps_order)
 
@@ -207,98 +208,135 @@ def split(
     Splits
         NumPy arrays on the host.
     """
-    # A node's candidates have the shape (features, bins, 2), the last axis for missing values on
+    # The candidates have the shape (nodes, features, bins, 2), the last axis for missing values on
     # the right and on the left. ``argmax`` takes the first of equal ones, so this order of the
     # axes decides ties as the contract says.
     xp = array_namespace(histograms)
-    allowed = beside(allowed, histograms)
     n_nodes, n_features = histograms.shape[0], histograms.shape[2]
-    kind = np.zeros(n_features, np.int32) if categories is None else categories.kind
-    is_alone = beside(kind == ALONE, histograms)
-    bounds = _no_bounds(n_nodes, n_features) if bounds is None else bounds
-    direction = beside(bounds.monotone.astype(np.float64), histograms)[:, None, None]
+    n_used = np.broadcast_to(np.asarray(n_bins, np.int32), (n_nodes, n_features))
+    own_l2 = np.broadcast_to(np.asarray(l2)[:, None], (n_nodes, n_features))
+    is_alone = np.zeros(n_features, bool)
+    orders: list[Arrangement] = []
+    if categories is not None and n_nodes:
+        is_alone = categories.kind == ALONE
+        own_l2 = np.where(categories.kind == ORDERED, categories.l2[:, None], own_l2)
+        has_counts = bool(counts.shape[0])
+        arranged = [
+            arrange(
+                histograms[node, ...],
+                counts[node : node + 1, ...] if has_counts else None,
+                n_bins,
+                categories,
+                node,
+            )
+            for node in range(n_nodes)
+        ]
+        histograms = xp.stack([sums for sums, _, _ in arranged])
+        counts = xp.concat([rows for _, rows, _ in arranged]) if has_counts else counts
+        orders = [order for _, _, order in arranged]
+        n_used = np.stack([order.n_used for order in orders])
+    is_alone = beside(is_alone, histograms)
     bins = xp.arange(MAX_BINS, dtype=xp.int32, device=device(histograms))
-    found, sets = [], np.zeros((0 if categories is None else n_nodes, CODE_WORDS), np.uint32)
-    for node in range(n_nodes):
-        sums, total, least = histograms[node, ...], totals[node], int(least_h[node])
-        rows = counts[node : node + 1, ...] if counts.shape[0] else None
-        n_used = np.asarray(n_bins, np.int32)
-        of_node = np.full(n_features, l2[node])
-        if categories is not None:
-            sums, rows, order = arrange(sums, rows, n_used, categories, node)
-            n_used = order.n_used
-            of_node[kind == ORDERED] = categories.l2[node]
-        within = (bins < beside(n_used, histograms)[:, None])[:, :, None]
-        may = within & (allowed[node, :] != 0)[:, None, None]
-        if rows is not None:
-            n_left, n_right = _children(rows[0, ...], xp.sum(rows[0, 0, :]), is_alone)
-            may = may & (n_left >= min_samples_leaf) & (n_right >= min_samples_leaf)
-        limits = (float(bounds.low[node]), float(bounds.high[node]), direction)
-        regularisation = beside(of_node, histograms)[:, None, None]
-        totals_of_node = (int(total[0]), int(total[1]))
-        best = _best(sums, totals_of_node, least, regularisation, may, limits, is_alone)
-        feature, cut, missing_left = best[1:4]
-        if feature >= 0 and categories is not None and feature in order.place:
-            alone = kind[feature] == ALONE
-            sets[node] = left_codes(order.place[feature], cut, missing_left, alone)
-            best = (*best[:2], -1, *best[3:])
-        found.append(best)
-    columns = zip(*found, strict=True) if found else [()] * len(FIELDS)
-    arrays = (np.array(c, dtype) for c, dtype in zip(columns, FIELDS, strict=True))
-    return Splits(*arrays)._replace(left_codes=NO_SETS if categories is None else sets)
-
-
-def _no_bounds(n_nodes: int, n_features: int) -> NodeBounds:
-    high = np.full(n_nodes, np.inf)
-    return NodeBounds(np.zeros(n_features, np.int8), -high, high)
-
-
-def _best(
-    sums: Array,
-    totals: tuple[int, int],
-    least_h: int,
-    l2: Array,
-    may: Array,
-    limits: tuple[float, float, Array],
-    is_alone: Array,
-) -> tuple[Any, ...]:
-    """Return the fields of ``Splits`` for one node; ``limits`` are its bounds and the directions
-    of the features."""
-    xp = array_namespace(sums)
-    left_g, right_g = _children(sums[0, ...], totals[0], is_alone)
-    left_h, right_h = _children(sums[1, ...], totals[1], is_alone)
-    may = may & (left_h >= least_h) & (right_h >= least_h) & _missing_tried(sums, left_h, right_h)
-    low, high, direction = limits
-    left, right = (
-        (xp.astype(g, xp.float64), xp.astype(xp.where(may, h, 1), xp.float64), l2, low, high)
-        for g, h in ((left_g, left_h), (right_g, right_h))
+    may = (bins < beside(n_used, histograms)[:, :, None])[..., None]
+    may = may & (beside(np.asarray(allowed), histograms) != 0)[:, :, None, None]
+    if counts.shape[0]:
+        n_rows = xp.sum(counts[:, 0, :], axis=1, dtype=xp.int64)
+        n_left, n_right = _children(counts, n_rows, is_alone)
+        may = may & (n_left >= min_samples_leaf) & (n_right >= min_samples_leaf)
+    candidates = _Candidates(
+        histograms,
+        beside(np.asarray(totals, np.int64).reshape(-1, 2), histograms),
+        beside(np.asarray(least_h, np.int64), histograms)[:, None, None, None],
+        beside(own_l2, histograms)[:, :, None, None],
+        may,
+        is_alone,
     )
-    may = may & keeps_order(bounded_value(*left), bounded_value(*right), direction)
-    if not bool(xp.any(may)):
-        return NO_SPLIT
-    score = bounded_score(*left) + bounded_score(*right)
-    score = xp.reshape(xp.where(may, score, -xp.inf), (-1,))
-    best = int(xp.argmax(score))
-    feature, bin_and_side = divmod(best, 2 * MAX_BINS)
-    sums_left = (int(xp.reshape(left, (-1,))[best]) for left in (left_g, left_h))
-    return float(score[best]), feature, bin_and_side // 2, bin_and_side % 2, *sums_left
+    found = candidates.best(bounds) if n_nodes else [np.empty(0)] * len(FIELDS)
+    splits = Splits(*(np.asarray(c, dtype) for c, dtype in zip(found, FIELDS, strict=True)))
+    return splits if categories is None else _with_sets(splits, categories, orders)
 
 
-def _children(sums: Array, total: Array | int, is_alone: Array) -> tuple[Array, Array]:
-    """Return the sums (features, 256) of the rows on the left and on the right of every
+def _with_sets(splits: Splits, categories: CategorySplits, orders: list[Arrangement]) -> Splits:
+    """Name the codes on the left where features are split by categories."""
+    sets = np.zeros((len(orders), CODE_WORDS), np.uint32)
+    cut = splits.bin.copy()
+    for node, order in enumerate(orders):
+        feature = int(splits.feature[node])
+        if feature in order.place:
+            alone = bool(categories.kind[feature] == ALONE)
+            to_left = int(splits.missing_left[node])
+            sets[node] = left_codes(order.place[feature], int(cut[node]), to_left, alone)
+            cut[node] = -1
+    return splits._replace(bin=cut, left_codes=sets)
+
+
+class _Candidates(NamedTuple):
+    """All splits of some nodes; arrays that broadcast to (nodes, features, bins, 2)."""
+
+    histograms: Array
+    totals: Array
+    least_h: Array
+    l2: Array
+    may: Array
+    is_alone: Array
+
+    def best(self, bounds: NodeBounds | None) -> list[np.ndarray]:
+        """Return the fields of ``Splits``."""
+        xp = array_namespace(self.histograms)
+        left_g, right_g = _children(self.histograms[:, 0, ...], self.totals[:, 0], self.is_alone)
+        left_h, right_h = _children(self.histograms[:, 1, ...], self.totals[:, 1], self.is_alone)
+        may = self.may & (left_h >= self.least_h) & (right_h >= self.least_h)
+        may = may & _missing_tried(self.histograms, left_h, right_h)
+        left, right = (
+            (xp.astype(g, xp.float64), xp.astype(xp.where(may, h, 1), xp.float64), self.l2)
+            for g, h in ((left_g, left_h), (right_g, right_h))
+        )
+        if bounds is None:
+            score = newton_score(*left) + newton_score(*right)
+        else:
+            low, high, direction = self._limits(bounds)
+            values = (bounded_value(*side, low, high) for side in (left, right))
+            may = may & keeps_order(*values, direction)
+            score = bounded_score(*left, low, high) + bounded_score(*right, low, high)
+        score = xp.where(may, score, -xp.inf)
+        return self._chosen(score, left_g, left_h)
+
+    def _limits(self, bounds: NodeBounds) -> tuple[Array, Array, Array]:
+        """Return the bounds of the nodes and the directions of the features."""
+        low, high = (beside(x, self.histograms)[:, None, None, None] for x in bounds[1:])
+        direction = beside(bounds.monotone.astype(np.float64), self.histograms)
+        return low, high, direction[:, None, None]
+
+    def _chosen(self, score: Array, left_g: Array, left_h: Array) -> list[np.ndarray]:
+        """Return the fields of the first of the highest scores of each node."""
+        xp = array_namespace(score)
+        flat, width = (score.shape[0], -1), score.shape[3]
+        best = xp.argmax(xp.reshape(score, flat), axis=1)[:, None]
+        highest, g, h = (
+            to_host(xp.take_along_axis(xp.reshape(x, flat), best, axis=1))[:, 0]
+            for x in (score, left_g, left_h)
+        )
+        feature, bin_and_side = np.divmod(to_host(best)[:, 0], width * MAX_BINS)
+        fields = [highest, feature, bin_and_side // width, bin_and_side % width, g, h]
+        may = highest > -np.inf
+        return [np.where(may, x, none) for x, none in zip(fields, NO_SPLIT, strict=True)]
+
+
+def _children(sums: Array, total: Array, is_alone: Array) -> tuple[Array, Array]:
+    """Return the sums (nodes, features, 256) of the rows on the left and on the right of every
     candidate: all bins up to one, or that one alone."""
     xp = array_namespace(sums)
-    values = xp.cumulative_sum(sums[:, :MAX_BINS], axis=1, dtype=xp.int64)
-    values = xp.where(is_alone[:, None], xp.astype(sums[:, :MAX_BINS], xp.int64), values)
-    missing = xp.astype(sums[:, MISSING], xp.int64)[:, None]
+    values = xp.cumulative_sum(sums[..., :MAX_BINS], axis=2, dtype=xp.int64)
+    values = xp.where(is_alone[:, None], xp.astype(sums[..., :MAX_BINS], xp.int64), values)
+    missing = xp.astype(sums[..., MISSING], xp.int64)[..., None]
     left = xp.stack([values, values + missing], axis=-1)
-    return left, total - left
+    return left, total[:, None, None, None] - left
 
 
-def _missing_tried(sums: Array, left_h: Array, right_h: Array) -> Array:
+def _missing_tried(histograms: Array, left_h: Array, right_h: Array) -> Array:
     """Mark both sides where there is something to learn, else only the side of the heavier
     child."""
-    xp = array_namespace(sums)
-    learnable = xp.any(sums[:, :, MISSING] != 0, axis=0)[:, None, None]
-    to_left = (left_h > right_h)[:, :, 0]
+    xp = array_namespace(histograms)
+    learnable = xp.any(histograms[..., MISSING] != 0, axis=1)[..., None, None]
+    to_left = (left_h > right_h)[..., 0]
     return learnable | xp.stack([~to_left, to_left], axis=-1)
