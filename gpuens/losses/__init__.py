@@ -54,7 +54,7 @@ __all__ = [
     "softplus",
 ]
 
-if "numba" in sys.modules:
+if sys.modules.get("numba") is not None:
     load_numba()  # so that functions of the user that call ``mul`` compile
 
 

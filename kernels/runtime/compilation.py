@@ -6,7 +6,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ..scalars.deferred import Function, deferred, lazy_property
+import numpy as np
+
+from ..scalars.deferred import Function, deferred, in_python, lazy_property
 
 _CALLED: dict[str, Any] = {
     "nogil": True,
@@ -56,6 +58,8 @@ class CpuKernel(Function):
         return bound(self)
 
     def __call__(self, *args: Any) -> Any:
+        if in_python.get():
+            return super().__call__(*map(_with_fields, args))
         return self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
@@ -66,6 +70,15 @@ class CpuKernel(Function):
         compiled.compile = uncollected(compiled.compile)
         keep_on_disk(compiled)
         return compiled
+
+
+def _with_fields(value: Any) -> Any:
+    """Return records, also those in tuples, whose fields are attributes as in compiled code."""
+    if isinstance(value, tuple):
+        parts = map(_with_fields, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    has_fields = isinstance(value, np.ndarray) and value.dtype.names is not None
+    return value.view(np.recarray) if has_fields else value
 
 
 def kernel(function: Callable[..., Any]) -> CpuKernel:

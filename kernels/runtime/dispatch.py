@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 from array_api_compat import is_cupy_array, is_numpy_array
 
+from ..scalars.deferred import in_python
 from .arrays import Array
 
 
@@ -33,12 +34,14 @@ def using(implementation: Implementation | None) -> Iterator[None]:
     """Run every operation inside the block with one implementation.
 
     With None, and without a block, the arrays decide: NumPy runs on the CPU, CuPy on CUDA, anything
-    else on the reference. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
+    else on the reference. Inside a block of the reference Numba is not used at all. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
     """
     token = _forced.set(implementation)
+    plain = in_python.set(implementation is Implementation.REFERENCE)
     try:
         yield
     finally:
+        in_python.reset(plain)
         _forced.reset(token)
 
 

@@ -11,8 +11,11 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, TypeVar
+
+import numpy as np
 
 Value = TypeVar("Value")
 
@@ -28,6 +31,9 @@ class lazy_property(functools.cached_property[Value]):  # noqa: N801
             instance.__dict__[self.attrname] = self.func(instance)
         return instance.__dict__[self.attrname]
 
+
+in_python: ContextVar[bool] = ContextVar("gpuens_in_python", default=False)
+"""Whether functions that Python calls run as they are written, without Numba."""
 
 _declarations: list[Callable[[], None]] = []
 _declaring = threading.RLock()
@@ -113,7 +119,10 @@ class Function(Deferred):
         return self._make_callable(load_numba())
 
     def __call__(self, *args: Any) -> Any:
-        return self._entry(*args)
+        if not in_python.get():
+            return self._entry(*args)
+        with np.errstate(all="ignore"):  # unsigned numbers wrap, as in compiled code
+            return self.py_func(*args)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -39,6 +39,8 @@ def mul(x: Any, y: Any) -> Any:
 
 def select(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition holds, else ``y``."""
+    if isinstance(condition, (bool, np.bool_)):
+        return x if condition else y
     return array_namespace(condition).where(condition, x, y)
 
 
