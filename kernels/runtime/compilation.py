@@ -78,7 +78,39 @@ def _with_fields(value: Any) -> Any:
         parts = map(_with_fields, value)
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     has_fields = isinstance(value, np.ndarray) and value.dtype.names is not None
-    return value.view(np.recarray) if has_fields else value
+    return _Records(value) if has_fields else value
+
+
+class _Records:
+    """Records of NumPy, each with its fields as attributes; NumPy's own take ten times as long."""
+
+    __slots__ = ("_values", "size")
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+        self.size = values.size
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._values[key]
+        return _Record(found) if isinstance(found, np.void) else _Records(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._values[key] = value._values if isinstance(value, _Record) else value
+
+
+class _Record:
+    """One of ``_Records``: a view."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: np.void) -> None:
+        object.__setattr__(self, "_values", values)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._values[name] = value
 
 
 def kernel(function: Callable[..., Any]) -> CpuKernel:

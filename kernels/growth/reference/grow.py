@@ -5,6 +5,7 @@ The control, shared with the CPU's compiled loop and the device's, is in ``kerne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,10 @@ class _Batch:
         self.settle(splittable, self.best_splits(splittable))
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
-        for x in recheck:
-            self.settle([x], self.best_splits_counted(x))
+        if recheck:
+            counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
+            counted = self.sums(counted_records, [(x, -1) for x in recheck])
+            self.settle(recheck, self.best_splits(recheck, [sums[1:2, ...] for sums in counted]))
 
     def slot(self, x: int) -> int:
         return int(self.nodes["slot"][x])
@@ -152,15 +155,12 @@ class _Batch:
         total = histogram(self.codes, records, nodes["begin"].copy(), nodes["end"].copy())
         return [total[k, ...] for k in range(len(pairs))]
 
-    def best_splits(
-        self, x: list[int], allowed: Array | None = None, counts: Array | None = None
-    ) -> Splits:
+    def best_splits(self, x: list[int], counts: Sequence[Array] = ()) -> Splits:
         """Compare the splits of nodes, with exact row counts where they are given."""
         frontier, params, xp = self.frontier, self.params, self.xp
         if not x:
             return Splits(*[np.empty(0)] * 6)
-        if counts is None:
-            counts = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
+        none = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
         nodes = self.nodes[x]
         histograms = [
             self.kept[slot] if slot >= 0 else self.sums(self.records, [(k, -1)])[0]
@@ -172,8 +172,8 @@ class _Batch:
             np.stack([nodes["g"], nodes["h"]], axis=1),
             np.array([least_h(frontier, params, k) for k in x]),
             np.array([l2_of(frontier, params, k) for k in x]),
-            self.allowed(x) if allowed is None else allowed,
-            counts,
+            self.allowed(x),
+            xp.concat(counts) if counts else none,
             params.min_samples_leaf,
             self.bounds(x),
             self.categories(x),
@@ -195,20 +195,6 @@ class _Batch:
         smoothing = [mul(smooth, scale_h(self.frontier, k)) for k in x]
         l2 = [category_l2(self.frontier, self.params, k) for k in x]
         return CategorySplits(kind, *map(np.array, (least_h, smoothing, l2)))
-
-    def best_splits_counted(self, x: int) -> Splits:
-        """Find the best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
-        counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
-        counts = self.sums(counted_records, [(x, -1)])[0][1:2, ...]
-        uncounted = self.allowed([x])
-        counted = np.zeros_like(uncounted)
-        while True:
-            best = self.best_splits([x], uncounted)
-            kept = self.best_splits([x], counted, counts)
-            f = int(best.feature[0])
-            if (best.score[0], -f) <= (kept.score[0], -int(kept.feature[0])) or f < 0:
-                return kept
-            uncounted[0, f], counted[0, f] = 0, 1
 
     def settle(self, x: list[int], best: Splits) -> None:
         """Write the nodes' splits into the table."""

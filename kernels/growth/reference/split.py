@@ -236,12 +236,13 @@ def split(
         orders = [order for _, _, order in arranged]
         n_used = np.stack([order.n_used for order in orders])
     is_alone = beside(is_alone, histograms)
+    has_missing = bool(xp.any(histograms[..., MISSING] != 0))
     bins = xp.arange(MAX_BINS, dtype=xp.int32, device=device(histograms))
     may = (bins < beside(n_used, histograms)[:, :, None])[..., None]
     may = may & (beside(np.asarray(allowed), histograms) != 0)[:, :, None, None]
     if counts.shape[0]:
         n_rows = xp.sum(counts[:, 0, :], axis=1, dtype=xp.int64)
-        n_left, n_right = _children(counts, n_rows, is_alone)
+        n_left, n_right = _children(counts, n_rows, is_alone, has_missing)
         may = may & (n_left >= min_samples_leaf) & (n_right >= min_samples_leaf)
     candidates = _Candidates(
         histograms,
@@ -250,6 +251,7 @@ def split(
         beside(own_l2, histograms)[:, :, None, None],
         may,
         is_alone,
+        has_missing,
     )
     found = candidates.best(bounds) if n_nodes else [np.empty(0)] * len(FIELDS)
     splits = Splits(*(np.asarray(c, dtype) for c, dtype in zip(found, FIELDS, strict=True)))
@@ -271,7 +273,8 @@ def _with_sets(splits: Splits, categories: CategorySplits, orders: list[Arrangem
 
 
 class _Candidates(NamedTuple):
-    """All splits of some nodes; arrays that broadcast to (nodes, features, bins, 2)."""
+    """All splits of some nodes; arrays that broadcast to (nodes, features, bins, 2), or to one
+    side where no value is missing: only the heavier child could take it then."""
 
     histograms: Array
     totals: Array
@@ -279,14 +282,20 @@ class _Candidates(NamedTuple):
     l2: Array
     may: Array
     is_alone: Array
+    has_missing: bool
 
     def best(self, bounds: NodeBounds | None) -> list[np.ndarray]:
         """Return the fields of ``Splits``."""
         xp = array_namespace(self.histograms)
-        left_g, right_g = _children(self.histograms[:, 0, ...], self.totals[:, 0], self.is_alone)
-        left_h, right_h = _children(self.histograms[:, 1, ...], self.totals[:, 1], self.is_alone)
+        (left_g, right_g), (left_h, right_h) = (
+            _children(
+                self.histograms[:, k, ...], self.totals[:, k], self.is_alone, self.has_missing
+            )
+            for k in (0, 1)
+        )
         may = self.may & (left_h >= self.least_h) & (right_h >= self.least_h)
-        may = may & _missing_tried(self.histograms, left_h, right_h)
+        if self.has_missing:
+            may = may & _missing_tried(self.histograms, left_h, right_h)
         left, right = (
             (xp.astype(g, xp.float64), xp.astype(xp.where(may, h, 1), xp.float64), self.l2)
             for g, h in ((left_g, left_h), (right_g, right_h))
@@ -317,19 +326,26 @@ class _Candidates(NamedTuple):
             for x in (score, left_g, left_h)
         )
         feature, bin_and_side = np.divmod(to_host(best)[:, 0], width * MAX_BINS)
-        fields = [highest, feature, bin_and_side // width, bin_and_side % width, g, h]
+        to_left = bin_and_side % width
+        if not self.has_missing:
+            to_left = h > to_host(self.totals)[:, 1] - h
+        fields = [highest, feature, bin_and_side // width, to_left, g, h]
         may = highest > -np.inf
         return [np.where(may, x, none) for x, none in zip(fields, NO_SPLIT, strict=True)]
 
 
-def _children(sums: Array, total: Array, is_alone: Array) -> tuple[Array, Array]:
+def _children(
+    sums: Array, total: Array, is_alone: Array, has_missing: bool
+) -> tuple[Array, Array]:
     """Return the sums (nodes, features, 256) of the rows on the left and on the right of every
     candidate: all bins up to one, or that one alone."""
     xp = array_namespace(sums)
     values = xp.cumulative_sum(sums[..., :MAX_BINS], axis=2, dtype=xp.int64)
     values = xp.where(is_alone[:, None], xp.astype(sums[..., :MAX_BINS], xp.int64), values)
-    missing = xp.astype(sums[..., MISSING], xp.int64)[..., None]
-    left = xp.stack([values, values + missing], axis=-1)
+    left = values[..., None]
+    if has_missing:
+        missing = xp.astype(sums[..., MISSING], xp.int64)[..., None]
+        left = xp.stack([values, values + missing], axis=-1)
     return left, total[:, None, None, None] - left
 
 
