@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import joblib
 
+from ..kernels.scalars.deferred import in_python
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -20,10 +22,10 @@ def map_in_threads(
     """Return the results of a function for some items, computed in threads.
 
     The interpreter starts no threads once it is ending: a fit in ``atexit``, or in a thread that
-    outlives the main one, then runs on one. ``function`` may have been called for an item before.
+    outlives the main one, then runs on one, and so does plain Python. ``function`` may have been called for an item before.
     """
     items = list(items)
-    if n_threads > 1 and len(items) > 1:
+    if n_threads > 1 and len(items) > 1 and not in_python.get():
         with ThreadPoolExecutor(n_threads) as pool:
             try:
                 results = pool.map(function, items)

@@ -197,8 +197,9 @@ def pop(heap, first, size, nodes):
 def comes_before(nodes, x, y):
     """Return whether node x of a tree is opened before node y if both can be: it has the larger
     gain, or the same and is nearer the root, or on the same level left of y."""
-    if nodes[x].gain != nodes[y].gain:
-        return nodes[x].gain > nodes[y].gain
+    gain_x, gain_y = nodes[x].gain, nodes[y].gain
+    if gain_x != gain_y:
+        return gain_x > gain_y
     if nodes[x].depth != nodes[y].depth:
         return nodes[x].depth < nodes[y].depth
     return nodes[x].begin < nodes[y].begin

@@ -58,9 +58,7 @@ class CpuKernel(Function):
         return bound(self)
 
     def __call__(self, *args: Any) -> Any:
-        if in_python.get():
-            return super().__call__(*map(_with_fields, args))
-        return self._run(*args)
+        return self.py_func(*map(with_fields, args)) if in_python.get() else self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
         from .disk import keep_on_disk  # here, so that no kernel is stamped with these files
@@ -72,16 +70,24 @@ class CpuKernel(Function):
         return compiled
 
 
-def _with_fields(value: Any) -> Any:
-    """Return records, also those in tuples, whose fields are attributes as in compiled code."""
-    if isinstance(value, tuple):
-        parts = map(_with_fields, value)
+def with_fields(value: Any) -> Any:
+    """Return records, also those in tuples, whose fields are attributes as in compiled code; for
+    plain Python. What already is so stays: callers of many functions convert once."""
+    if type(value) is np.ndarray:
+        return value if value.dtype.names is None else Records(value)
+    if isinstance(value, tuple) and not any(type(part) is Records for part in value):
+        parts = map(with_fields, value)
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    has_fields = isinstance(value, np.ndarray) and value.dtype.names is not None
-    return _Records(value) if has_fields else value
+    return value
 
 
-class _Records:
+def arguments(value: Any) -> Any:
+    """Return an argument in the form that functions called from Python take here, for callers that
+    pass it many times."""
+    return with_fields(value) if in_python.get() else value
+
+
+class Records:
     """Records of NumPy, each with its fields as attributes; NumPy's own take ten times as long."""
 
     __slots__ = ("_values", "size")
@@ -92,14 +98,14 @@ class _Records:
 
     def __getitem__(self, key: Any) -> Any:
         found = self._values[key]
-        return _Record(found) if isinstance(found, np.void) else _Records(found)
+        return _Record(found) if type(found) is np.void else Records(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._values[key] = value._values if isinstance(value, _Record) else value
 
 
 class _Record:
-    """One of ``_Records``: a view."""
+    """One of ``Records``: a view."""
 
     __slots__ = ("_values",)
 

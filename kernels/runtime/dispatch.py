@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,9 +37,13 @@ def using(implementation: Implementation | None) -> Iterator[None]:
     else on the reference. Inside a block of the reference Numba is not used at all. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
     """
     token = _forced.set(implementation)
-    plain = in_python.set(implementation is Implementation.REFERENCE)
+    is_reference = implementation is Implementation.REFERENCE
+    plain = in_python.set(is_reference)
+    # In Python unsigned numbers wrap and divisions by zero give infinity as in compiled code.
+    quiet = np.errstate(all="ignore") if is_reference else nullcontext()
     try:
-        yield
+        with quiet:
+            yield
     finally:
         in_python.reset(plain)
         _forced.reset(token)

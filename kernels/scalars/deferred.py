@@ -15,8 +15,6 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, TypeVar
 
-import numpy as np
-
 Value = TypeVar("Value")
 
 
@@ -119,10 +117,7 @@ class Function(Deferred):
         return self._make_callable(load_numba())
 
     def __call__(self, *args: Any) -> Any:
-        if not in_python.get():
-            return self._entry(*args)
-        with np.errstate(all="ignore"):  # unsigned numbers wrap, as in compiled code
-            return self.py_func(*args)
+        return self.py_func(*args) if in_python.get() else self._entry(*args)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
-from ...runtime.compilation import callable_from_python
+from ...runtime.compilation import arguments, callable_from_python
 from ...runtime.dtypes import NUMERIC, Codes, TreeRecords
 from ...runtime.reference.arrays import to_host
 from ...scalars import gain as formulas
@@ -76,13 +76,14 @@ def grow(
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
     fr.set_statistics(frontier, to_host(records.sums), records.scales)
-    start(frontier, params)
+    control = arguments(frontier)
+    start(control, params)
     words = array_namespace(records.words).reshape(records.words, (-1,))
     batch = _Batch(codes, n_bins, words, params, frontier)
     batch.find_splits()
-    while choose(frontier, params, growth_control.QUARTER):
+    while choose(control, params, growth_control.HALF):
         batch.partition()
-        commit(frontier, params)
+        commit(control, params)
         batch.find_splits()
     return batch.result(n_rows)
 
@@ -103,6 +104,7 @@ class _Batch:
         self.records = records
         self.params = params
         self.frontier = frontier
+        self.control = arguments(frontier)
         self.nodes = frontier.nodes
         self.kept: dict[int, Any] = {}
         self.xp = array_namespace(records)
@@ -133,9 +135,9 @@ class _Batch:
                 slot = self.slot(sibling)
                 self.kept[slot] = self.kept[slot] - sums
         new = [x for pair in pairs for x in pair if x >= 0]
-        splittable = [x for x in new if can_split(frontier, params, x)]
+        splittable = [x for x in new if can_split(self.control, params, x)]
         for x in set(new).difference(splittable):
-            release(frontier, x)
+            release(self.control, x)
         self.settle(splittable, self.best_splits(splittable))
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
@@ -157,7 +159,7 @@ class _Batch:
 
     def best_splits(self, x: list[int], counts: Sequence[Array] = ()) -> Splits:
         """Compare the splits of nodes, with exact row counts where they are given."""
-        frontier, params, xp = self.frontier, self.params, self.xp
+        params, xp = self.params, self.xp
         if not x:
             return Splits(*[np.empty(0)] * 6)
         none = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
@@ -170,8 +172,8 @@ class _Batch:
             xp.stack(histograms),
             self.n_bins,
             np.stack([nodes["g"], nodes["h"]], axis=1),
-            np.array([least_h(frontier, params, k) for k in x]),
-            np.array([l2_of(frontier, params, k) for k in x]),
+            np.array([least_h(self.control, params, k) for k in x]),
+            np.array([l2_of(self.control, params, k) for k in x]),
             self.allowed(x),
             xp.concat(counts) if counts else none,
             params.min_samples_leaf,
@@ -191,9 +193,9 @@ class _Batch:
         if not (kind != NUMERIC).any():
             return None
         smooth = self.frontier.rules["cat_smooth"]
-        least_h = [category_least_h(smooth, row_h(self.frontier, k)) for k in x]
-        smoothing = [mul(smooth, scale_h(self.frontier, k)) for k in x]
-        l2 = [category_l2(self.frontier, self.params, k) for k in x]
+        least_h = [category_least_h(smooth, row_h(self.control, k)) for k in x]
+        smoothing = [mul(smooth, scale_h(self.control, k)) for k in x]
+        l2 = [category_l2(self.control, self.params, k) for k in x]
         return CategorySplits(kind, *map(np.array, (least_h, smoothing, l2)))
 
     def settle(self, x: list[int], best: Splits) -> None:
@@ -203,7 +205,7 @@ class _Batch:
         if best.left_codes.size:
             self.frontier.left_codes[x] = best.left_codes
         for k, score in zip(x, best.score, strict=True):
-            settle(self.frontier, self.params, k, score)
+            settle(self.control, self.params, k, score)
 
     def allowed(self, x: list[int]) -> np.ndarray:
         """Return the mask of the features that each node may use."""
@@ -211,7 +213,7 @@ class _Batch:
         mask = np.empty((len(x), n_features), np.uint8)
         features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)
         for k, row in zip(x, mask, strict=True):
-            allow_features(self.frontier, self.params, k, features, scratch, row)
+            allow_features(self.control, self.params, k, features, scratch, row)
         return mask
 
     def result(self, n_rows: int) -> GrownTrees:

@@ -54,7 +54,7 @@ def _sums_by_code(code: Array, g: Array, h: Array) -> Array:
     words = xp.take((h << 32) + g, xp.reshape(order, (-1,)))
     running = xp.cumulative_sum(words, include_initial=True)
     first = xp.arange(n_features, dtype=xp.int32, device=device(code)) * N_SLOTS
-    code = xp.astype(xp.take_along_axis(code, order, axis=1), xp.int32) + first[:, None]
+    code = xp.astype(xp.sort(code, axis=1), xp.int32) + first[:, None]
     slots = xp.arange(n_features * N_SLOTS, dtype=xp.int32, device=device(code))
     end = xp.searchsorted(xp.reshape(code, (-1,)), slots, side="right")
     up_to = xp.take(running, end)

@@ -215,10 +215,10 @@ def split(
     n_nodes, n_features = histograms.shape[0], histograms.shape[2]
     n_used = np.broadcast_to(np.asarray(n_bins, np.int32), (n_nodes, n_features))
     own_l2 = np.broadcast_to(np.asarray(l2)[:, None], (n_nodes, n_features))
-    is_alone = np.zeros(n_features, bool)
+    is_alone: Array | None = None
     orders: list[Arrangement] = []
     if categories is not None and n_nodes:
-        is_alone = categories.kind == ALONE
+        is_alone = beside(categories.kind == ALONE, histograms)
         own_l2 = np.where(categories.kind == ORDERED, categories.l2[:, None], own_l2)
         has_counts = bool(counts.shape[0])
         arranged = [
@@ -235,14 +235,13 @@ def split(
         counts = xp.concat([rows for _, rows, _ in arranged]) if has_counts else counts
         orders = [order for _, _, order in arranged]
         n_used = np.stack([order.n_used for order in orders])
-    is_alone = beside(is_alone, histograms)
     has_missing = bool(xp.any(histograms[..., MISSING] != 0))
     bins = xp.arange(MAX_BINS, dtype=xp.int32, device=device(histograms))
     may = (bins < beside(n_used, histograms)[:, :, None])[..., None]
     may = may & (beside(np.asarray(allowed), histograms) != 0)[:, :, None, None]
     if counts.shape[0]:
         n_rows = xp.sum(counts[:, 0, :], axis=1, dtype=xp.int64)
-        n_left, n_right = _children(counts, n_rows, is_alone, has_missing)
+        n_left, n_right = _children(counts, n_rows[:, None], is_alone, has_missing)
         may = may & (n_left >= min_samples_leaf) & (n_right >= min_samples_leaf)
     candidates = _Candidates(
         histograms,
@@ -281,24 +280,21 @@ class _Candidates(NamedTuple):
     least_h: Array
     l2: Array
     may: Array
-    is_alone: Array
+    is_alone: Array | None
     has_missing: bool
 
     def best(self, bounds: NodeBounds | None) -> list[np.ndarray]:
         """Return the fields of ``Splits``."""
         xp = array_namespace(self.histograms)
-        (left_g, right_g), (left_h, right_h) = (
-            _children(
-                self.histograms[:, k, ...], self.totals[:, k], self.is_alone, self.has_missing
-            )
-            for k in (0, 1)
-        )
+        totals = self.totals[:, :, None]
+        sums = _children(self.histograms, totals, self.is_alone, self.has_missing)
+        left_h, right_h = (side[:, 1, ...] for side in sums)
         may = self.may & (left_h >= self.least_h) & (right_h >= self.least_h)
         if self.has_missing:
             may = may & _missing_tried(self.histograms, left_h, right_h)
+        reals = (xp.astype(side, xp.float64) for side in sums)
         left, right = (
-            (xp.astype(g, xp.float64), xp.astype(xp.where(may, h, 1), xp.float64), self.l2)
-            for g, h in ((left_g, left_h), (right_g, right_h))
+            (side[:, 0, ...], xp.where(may, side[:, 1, ...], 1.0), self.l2) for side in reals
         )
         if bounds is None:
             score = newton_score(*left) + newton_score(*right)
@@ -308,7 +304,7 @@ class _Candidates(NamedTuple):
             may = may & keeps_order(*values, direction)
             score = bounded_score(*left, low, high) + bounded_score(*right, low, high)
         score = xp.where(may, score, -xp.inf)
-        return self._chosen(score, left_g, left_h)
+        return self._chosen(score, sums[0][:, 0, ...], left_h)
 
     def _limits(self, bounds: NodeBounds) -> tuple[Array, Array, Array]:
         """Return the bounds of the nodes and the directions of the features."""
@@ -335,18 +331,19 @@ class _Candidates(NamedTuple):
 
 
 def _children(
-    sums: Array, total: Array, is_alone: Array, has_missing: bool
+    sums: Array, total: Array, is_alone: Array | None, has_missing: bool
 ) -> tuple[Array, Array]:
-    """Return the sums (nodes, features, 256) of the rows on the left and on the right of every
+    """Return the sums (..., features, 256) of the rows on the left and on the right of every
     candidate: all bins up to one, or that one alone."""
     xp = array_namespace(sums)
-    values = xp.cumulative_sum(sums[..., :MAX_BINS], axis=2, dtype=xp.int64)
-    values = xp.where(is_alone[:, None], xp.astype(sums[..., :MAX_BINS], xp.int64), values)
+    sums = xp.astype(sums, xp.int64)
+    values = xp.cumulative_sum(sums[..., :MAX_BINS], axis=-1)
+    if is_alone is not None:
+        values = xp.where(is_alone[:, None], sums[..., :MAX_BINS], values)
     left = values[..., None]
     if has_missing:
-        missing = xp.astype(sums[..., MISSING], xp.int64)[..., None]
-        left = xp.stack([values, values + missing], axis=-1)
-    return left, total[:, None, None, None] - left
+        left = xp.stack([values, values + sums[..., MISSING:]], axis=-1)
+    return left, total[..., None, None] - left
 
 
 def _missing_tried(histograms: Array, left_h: Array, right_h: Array) -> Array:
