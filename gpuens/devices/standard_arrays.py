@@ -385,8 +385,12 @@ class LibraryArray:
             value = self.space.asarray(value)
         if isinstance(value, LibraryArray):
             value = value.astype(self.dtype, copy=False)
+        if None in key:
+            key = tuple(k for k in key if k is not None)
+            if isinstance(value, LibraryArray):
+                value = value.reshape(self[key].shape)
         value, own = self.space.taken(value), self.own
-        if hasattr(own, "at") and not hasattr(own, "__setitem_is_allowed__") and _is_fixed(own):
+        if _is_fixed(own):
             own = own.at[key].set(value)
         else:
             if self._whole is not None:

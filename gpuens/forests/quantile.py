@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, on_host, to_numpy
+from ..devices.placement import Device, on_host
 from ..devices.threads import map_in_threads
 from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
@@ -26,6 +26,7 @@ from ..kernels.leaves.quantiles import (
 )
 from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.cpu.team import get_threads
+from ..trees.criteria import host_records
 from ..trees.training_data import TrainingData
 from .forests import RandomForestRegressor
 from .growing import ForestGrower
@@ -152,7 +153,7 @@ class TargetsInLeaves:
 
 def rows_of_trees(forest: Forest, records: Any) -> list[np.ndarray]:
     """Return the records of each tree of a batch, on the host."""
-    words = to_numpy(records)
+    words = host_records(records)
     ends = np.cumsum(forest.n_samples[forest.offset[:-1]], dtype=np.int64)
     return np.split(words, ends[:-1])
 

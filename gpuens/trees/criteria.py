@@ -282,6 +282,11 @@ class NodeNumbers:
     cover: np.ndarray
 
 
+def host_records(records: Array) -> np.ndarray:
+    """Return records on the host, uint64: libraries without such numbers hold them in int64."""
+    return to_numpy(records).astype(np.uint64, copy=False)
+
+
 def node_numbers(
     problem: Problem, grown: GrownCart, records: Array, is_monotone: bool = False
 ) -> NodeNumbers:
@@ -296,7 +301,7 @@ def node_numbers(
     is_monotone : bool
         Whether any feature is constrained.
     """
-    words = None if problem.n_classes else to_numpy(records)
+    words = None if problem.n_classes else host_records(records)
     n_trees, n_nodes = grown.offset.size - 1, grown.feature.size
     n_parts = min(n_trees, n_nodes // NODES_TOGETHER)
     if n_parts <= 1:
@@ -384,7 +389,6 @@ class _SampledRows:
     """The rows of a batch of trees in the order of their records."""
 
     def __init__(self, problem: Problem, grown: GrownCart, records: np.ndarray) -> None:
-        records = records.astype(np.uint64, copy=False)
         rows = (records & np.uint64(0xFFFFFFFF)).astype(np.int64)
         self.problem = problem
         self.grown = grown

@@ -34,7 +34,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
 from ..kernels.statistics.samples import SampleRecords
 from ..members.out_of_bag import bytes_of_sums
-from .criteria import Problem, node_numbers
+from .criteria import Problem, host_records, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
 from .parameters import grows_on_host, sorts_on_device
 from .sparse_table import bytes_of_cell
@@ -207,7 +207,7 @@ def all_rows(n: int, device: Device) -> Array:
 
 def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers and multiplicities of records, int64."""
-    words = to_numpy(records)
+    words = host_records(records)
     return (words & np.uint64(0xFFFFFFFF)).astype(np.int64), (words >> np.uint64(32)).astype(
         np.int64
     )

@@ -24,7 +24,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_HALVES
-from .criteria import Problem, node_numbers
+from .criteria import Problem, host_records, node_numbers
 from .growth import clip, rows_and_counts
 
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
@@ -42,7 +42,7 @@ def halves_of(records: Array, key: int, device: Device) -> tuple[Array, np.ndarr
     key : int
         The random key of the tree.
     """
-    words = to_numpy(records)
+    words = host_records(records)
     stream = _subkey(np.uint64(key), PURPOSE_HALVES, np.uint64(0))
     grows = (_draw(stream, words & np.uint64(0xFFFFFFFF)) & np.uint64(1)).astype(bool)
     if grows.all() or not grows.any():

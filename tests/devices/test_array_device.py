@@ -1,0 +1,225 @@
+"""``device="array"``: every family in the library of its input, with the models of the CPU."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import array_api_strict
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import gpuens as ge
+from gpuens.devices import standard_arrays
+from tests.support.suited import suited
+
+N_ROWS, N_FIT = 90, 70
+
+
+def boosted(loss="squared_error", **parameters):
+    return ge.GradientBoostingRegressor(loss=loss, n_estimators=2, **parameters)
+
+
+def classifier(**parameters):
+    return ge.GradientBoostingClassifier(n_estimators=2, **parameters)
+
+
+def member():
+    return ge.DecisionTreeRegressor(max_depth=2, device="array")
+
+
+MODELS = {
+    **{
+        loss: boosted(loss)
+        for loss in ("squared_error", "absolute_error", "huber", "poisson", "gamma", "tweedie")
+    },
+    **{
+        loss: boosted(loss)
+        for loss in ("normal", "log_normal", "student_t", "negative_binomial", "aft", "cox")
+    },
+    "quantile": boosted("quantile", quantile=0.3),
+    "quantiles": boosted("quantile", quantile=[0.2, 0.8]),
+    "one tree": boosted("quantile", quantile=[0.2, 0.8], multi_strategy="multi_output_tree"),
+    "log loss": classifier(),
+    "exponential": classifier(loss="exponential"),
+    "ranking": ge.GradientBoostingRanker(n_estimators=2),
+    "samples": boosted(subsample=0.6, colsample_bynode=0.6, colsample_bytree=0.9),
+    "dropout": boosted(dropout=0.5),
+    "categories": boosted(categorical_features=[3]),
+    "monotone": boosted(monotonic_cst=[1, 0, -1, 0]),
+    "early stopping": boosted(early_stopping=True, validation_fraction=0.3),
+    "by depth": boosted(max_leaf_nodes=None, max_depth=3),
+    "linear leaves": boosted(linear_leaves=True),
+    "line search": boosted(line_search=True),
+    "gradient samples": boosted(sampling="goss"),
+    "tree": ge.DecisionTreeRegressor(min_samples_leaf=4),
+    "tree of classes": ge.DecisionTreeClassifier(max_depth=3),
+    "absolute tree": ge.DecisionTreeRegressor(criterion="absolute_error", max_depth=2),
+    "random tree": ge.ExtraTreeRegressor(max_depth=3),
+    "forest": ge.RandomForestRegressor(n_estimators=2, max_depth=3, oob_score=True),
+    "forest of classes": ge.RandomForestClassifier(n_estimators=2, max_depth=3),
+    "extra trees": ge.ExtraTreesClassifier(n_estimators=2, max_depth=3),
+    "oblique": ge.ObliqueRandomForestRegressor(n_estimators=2, max_depth=2),
+    "survival": ge.RandomSurvivalForest(n_estimators=2, max_depth=2),
+    "quantile forest": ge.QuantileForestRegressor(n_estimators=2, max_depth=3),
+    "isolation": ge.IsolationForest(n_estimators=2, max_samples=32),
+    "AdaBoost": ge.AdaBoostClassifier(n_estimators=2),
+    "AdaBoost.R2": ge.AdaBoostRegressor(n_estimators=2),
+    "bagging": ge.BaggingRegressor(member(), n_estimators=2),
+    "stagewise": ge.StagewiseRegressor(n_estimators=2),
+    "voting": ge.VotingRegressor([("a", member()), ("b", member().set_params(max_depth=1))]),
+    "stacking": ge.StackingRegressor([("a", member()), ("b", member())], cv=2),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(N_ROWS, 4)).round(2)
+    X[:, 3] = np.floor(np.abs(X[:, 3]) * 3)
+    X[::13, 1] = np.nan
+    return X, 1.5 * X[:, 0] - X[:, 2] ** 2 + X[:, 3] + rng.normal(size=N_ROWS) * 0.1
+
+
+def strict(values):
+    return array_api_strict.asarray(values)
+
+
+def torch(values):
+    return pytest.importorskip("torch").asarray(np.ascontiguousarray(values))
+
+
+def jax(values):
+    pytest.importorskip("jax").config.update("jax_enable_x64", True)
+    import jax.numpy as jnp
+
+    return jnp.asarray(values)
+
+
+def with_device(model, device):
+    """Return a copy, which works there as its members do."""
+    names = [name for name in model.get_params() if name.endswith("device")]
+    model = clone(model).set_params(**dict.fromkeys(names, device))
+    random = [name for name in model.get_params() if name.endswith("random_state")]
+    return model.set_params(**dict.fromkeys(random, 3))
+
+
+def data_for(name, model, table):
+    X, y = table
+    y, beside = suited(type(model).__name__, getattr(model, "loss", None), y)
+    if name == "ranking":
+        beside = {"group": [8] * 8 + [6]}
+    if name == "exponential":
+        y = y == "no"
+    beside = {key: value[:N_FIT] if key != "group" else value for key, value in beside.items()}
+    return X, y[:N_FIT], beside
+
+
+def moved(values, to):
+    """Return an array of the library, or what libraries do not have as it is."""
+    return to(values) if values.dtype.kind in "biuf" else values
+
+
+def host(values):
+    return values if isinstance(values, np.ndarray) else np.asarray(np.from_dlpack(values))
+
+
+def compare(name, table, to):
+    X, y, beside = data_for(name, MODELS[name], table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows and rounds
+        expected = with_device(MODELS[name], "cpu").fit(X[:N_FIT], y, **beside)
+        found = with_device(MODELS[name], "array").fit(to(X[:N_FIT]), moved(y, to), **beside)
+    for part in ("feature", "threshold", "left", "value", "missing_left"):
+        if hasattr(expected, "forest_"):
+            mine, theirs = (getattr(m.forest_, part) for m in (found, expected))
+            np.testing.assert_array_equal(mine, theirs, err_msg=part)
+    predicted, wanted = found.predict(to(X)), expected.predict(X)
+    np.testing.assert_array_equal(host(predicted), wanted)
+    if wanted.dtype.kind in "biuf":
+        assert type(predicted) is type(to(X))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_strict_library_gets_the_model_of_the_cpu(name, table):
+    compare(name, table, strict)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_torch_gets_the_model_of_the_cpu(name, table):
+    compare(name, table, torch)
+
+
+@pytest.mark.parametrize("name", ["squared_error", "tree of classes"])
+def test_jax_gets_the_model_of_the_cpu(name, table):
+    compare(name, table, jax)
+
+
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
+@pytest.mark.parametrize("name", ["log loss", "forest", "isolation"])
+def test_numpy_needs_no_numba(name, table, tmp_path):
+    """Where Numba cannot be imported the reference still trains, saves and predicts."""
+    X, y, _ = data_for(name, MODELS[name], table)
+    expected = with_device(MODELS[name], "cpu").fit(X[:N_FIT], y).predict(X)
+    np.savez(tmp_path / "data.npz", X=X, y=y, expected=expected)
+    code = f"""
+import sys
+sys.modules["numba"] = None
+import numpy as np
+import gpuens as ge
+from tests.devices.test_array_device import MODELS, with_device
+data = np.load({str(tmp_path / "data.npz")!r})
+X, y = data["X"], data["y"]
+model = with_device(MODELS[{name!r}], "array").fit(X[:len(y)], y)
+np.testing.assert_array_equal(model.predict(X), data["expected"])
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=os.environ
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_numpy_arrays_beside_a_library_are_taken_there(table):
+    X, y = table
+    model = ge.DecisionTreeRegressor(device="array", max_depth=3)
+    predicted = model.fit(strict(X), y.tolist()).predict(strict(X))
+    np.testing.assert_array_equal(host(predicted), model.predict(X))
+
+
+def test_arrays_of_two_libraries_are_refused(table):
+    X, y = table
+    message = "got X of array_api_strict .*, y of torch"
+    with pytest.raises(ValueError, match=message):
+        ge.DecisionTreeRegressor(device="array").fit(strict(X), torch(y))
+
+
+def test_arrays_in_two_places_are_refused(table):
+    X, y = table
+    there = array_api_strict.asarray(y, device=array_api_strict.Device("device1"))
+    with pytest.raises(ValueError, match="in one place, got X of .*CPU_DEVICE.*, y of .*device1"):
+        ge.DecisionTreeRegressor(device="array").fit(strict(X), there)
+
+
+def test_a_library_on_another_of_its_devices(table):
+    X, y = table
+    device = array_api_strict.Device("device1")
+    there = [array_api_strict.asarray(values, device=device) for values in (X, y)]
+    predicted = ge.DecisionTreeRegressor(device="array").fit(*there).predict(there[0])
+    assert predicted.device == device
+
+
+def test_a_place_without_float64_is_named(table):
+    X, y = table
+    there = array_api_strict.asarray(
+        X.astype(np.float32), device=array_api_strict.Device("no_float64")
+    )
+    with pytest.raises(ValueError, match="where X is: array_api_strict has no float64 on"):
+        ge.DecisionTreeRegressor(device="array").fit(there, y)
+
+
+def test_a_missing_function_is_named(table, monkeypatch):
+    X, y = table
+    monkeypatch.setattr(standard_arrays, "NEEDED", ("take", "histogram_of"))
+    with pytest.raises(ValueError, match="has no function histogram_of. Or pass device='auto'"):
+        ge.DecisionTreeRegressor(device="array").fit(strict(X), y)
