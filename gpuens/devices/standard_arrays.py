@@ -28,6 +28,9 @@ ones. What the core counts stays below 2**63, and 64 bits wrap alike."""
 NEEDED = ("argsort", "cumulative_sum", "searchsorted", "take", "unique_values", "where")
 """Functions that libraries have left out which say that they follow the standard."""
 
+SPLITTER = 2.0**27 + 1.0
+"""Splits a number into two of half its digits (Veltkamp 1968)."""
+
 _MADE_REAL = ("empty", "eye", "linspace", "ones", "zeros")
 """Functions that make float64 where no type is named; others are given their numbers' type."""
 _MADE = (*_MADE_REAL, "arange", "full")
@@ -154,6 +157,21 @@ class Library:
     def result_type(self, *values: Any) -> np.dtype:
         """NumPy's rules."""
         return np.result_type(*[getattr(value, "dtype", value) for value in values])
+
+    def sqrt(self, x: Any) -> Any:
+        """Return the roots as they round: torch's of the CPU are off by a bit here and there.
+
+        One step of Newton's method from the library's root r, with the exact rest x - r², whose
+        r² is the sum of two numbers (Dekker 1971).
+        """
+        wide = x.astype(np.float64)
+        root = LibraryArray(self, self.own.sqrt(wide.own))
+        high = root * SPLITTER - (root * SPLITTER - root)
+        low = root - high
+        square = root * root
+        rest = (wide - square) - (((high * high - square) + high * low * 2.0) + low * low)
+        nearer = root + rest / (root * 2.0)
+        return self.where(self.isfinite(nearer), nearer, root).astype(x.dtype)
 
     def broadcast_arrays(self, *arrays: Any) -> list[Any]:
         """As ``broadcast_arrays`` of the standard."""
@@ -520,6 +538,8 @@ def _by_operator(apply: Callable[[Any, Any], Any], turned: bool) -> Callable[[An
         both = self.space.promoted((self, other))
         if divides and both[0].dtype.kind in "biu":
             both = tuple(v.astype(np.float64) if isinstance(v, LibraryArray) else v for v in both)
+        if divides and turned:  # torch would multiply by the reciprocal, which rounds twice
+            both = (both[0], self.space.asarray(np.asarray(both[1], dtype=both[0].dtype)))
         x, y = (self.space.taken(v) for v in both)
         return LibraryArray(self.space, apply(y, x) if turned else apply(x, y))
 

@@ -53,6 +53,7 @@ MODELS = {
     "linear leaves": boosted(linear_leaves=True),
     "line search": boosted(line_search=True),
     "gradient samples": boosted(sampling="goss"),
+    "variance samples": boosted(sampling="mvs", subsample=0.5),
     "tree": ge.DecisionTreeRegressor(min_samples_leaf=4),
     "tree of classes": ge.DecisionTreeClassifier(max_depth=3),
     "absolute tree": ge.DecisionTreeRegressor(criterion="absolute_error", max_depth=2),
@@ -178,6 +179,65 @@ np.testing.assert_array_equal(model.predict(X), data["expected"])
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=os.environ
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("to", [strict, torch])
+def test_roots_round_as_numpys(to):
+    values = np.concatenate([[0.0, 1e-200, np.inf], np.random.default_rng(0).uniform(size=20_000)])
+    space = standard_arrays.library_of(to(values))
+    for dtype in (np.float64, np.float32):
+        with np.errstate(all="ignore"):  # as in every block of the reference
+            found = space.sqrt(space.asarray(values.astype(dtype)))
+        np.testing.assert_array_equal(found.to_numpy(), np.sqrt(values.astype(dtype)))
+
+
+@pytest.mark.parametrize("to", [strict, torch, jax])
+def test_types_follow_numpys_rules(to):
+    ours = standard_arrays.library_of(to(np.zeros(1)))
+    whole, small = np.arange(4, dtype=np.int64), np.arange(4, dtype=np.float32)
+    mine, narrow = ours.asarray(whole), ours.asarray(small)
+    for found, expected in [
+        (mine / 3, whole / 3),
+        (1.3 / (narrow + 1), 1.3 / (small + 1)),
+        (mine * 0.5, whole * 0.5),
+        (mine * narrow, whole * small),
+        (narrow + np.float64(0.1), small + np.float64(0.1)),
+        (ours.where(mine > 1, narrow, mine), np.where(whole > 1, small, whole)),
+        (ours.zeros(2), np.zeros(2)),
+        (ours.full(2, 3), np.full(2, 3)),
+    ]:
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("to", [strict, torch, jax])
+def test_parts_are_views_and_arrays_select(to):
+    """What can be written to in NumPy can be written to in every library."""
+    theirs = np.arange(24.0).reshape(4, 6)
+    space = standard_arrays.library_of(to(theirs))
+    mine = space.asarray(theirs.copy())
+    rows, mask = np.array([3, 0, 3]), np.array([True, False, True, False])
+
+    def change(values, at, marked):
+        values[1] += 1.0
+        values[1, 2:4] = 7.0
+        part = values[2]
+        part[::2] = 0.5
+        values[None, 0][0, 5] = -1.0
+        values[marked] = 9.0
+        values[at] = values[at] * 2.0
+        values[:, at] = values[:, at] + 1.0
+        values[1][at] = -2.0
+
+    change(theirs, rows, mask)
+    change(mine, space.asarray(rows), space.asarray(mask))
+    np.testing.assert_array_equal(mine.to_numpy(), theirs)
+    for key in [np.s_[1], np.s_[::-1, 2], np.s_[1:9, -1], np.s_[..., 0], np.s_[:, None, 1:3]]:
+        np.testing.assert_array_equal(mine[key].to_numpy(), theirs[key])
+    at, marked = space.asarray(rows), space.asarray(mask)
+    np.testing.assert_array_equal(mine[at, at].to_numpy(), theirs[rows, rows])
+    np.testing.assert_array_equal(mine[2, at].to_numpy(), theirs[2, rows])
+    np.testing.assert_array_equal(mine[marked, 1:3].to_numpy(), theirs[mask, 1:3])
 
 
 def test_numpy_arrays_beside_a_library_are_taken_there(table):
