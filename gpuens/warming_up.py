@@ -38,9 +38,10 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda", "cuda:<number>"}, default="auto"
+    device : {"auto", "cpu", "cuda", "cuda:<number>", "array"}, default="auto"
         The device to compile for; "auto" is the GPU if there is a usable one. For a GPU, all CUDA
-        kernels are compiled for its architecture, and the host's part of its fits.
+        kernels are compiled for its architecture, and the host's part of its fits. "array" has
+        nothing to compile.
     verbose : bool, default=True
         Whether to print each step with its time to stderr.
 
@@ -70,6 +71,8 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
     True
     """
     place = resolve_device(device)
+    if place.kind == "array":
+        return {}
     steps = [*_BEFORE_FITS[place.kind](place), *_fits(place)]
     seconds = {}
     for k, (name, run) in enumerate(steps, 1):

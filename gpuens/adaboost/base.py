@@ -80,10 +80,12 @@ ADABOOST = """Parameters
     n_jobs : int or None, default=None
         Threads on the CPU where the learners are trees of this package; None uses all that the
         process may use. The model does not depend on it.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays where the learners are of this package, cuML
         or XGBoost, and brings them to the host for all others. Host arrays go to a usable GPU if
         the learners are of this package and it would be faster (``gpuens.show_config()``).
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
     verbose : bool or int, default=0
         Above 0, where the work runs, a progress bar with the errors of the learners, and why the
         training ended are printed to standard error.

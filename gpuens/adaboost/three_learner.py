@@ -64,10 +64,12 @@ class ThreeLearnerBoostingClassifier(
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each learner. None is a fixed seed: the
         same call gives the same model.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where the learners get their arrays. "auto" leaves them where they are for estimators of
         this package, cuML and XGBoost, and copies them to the host for all others. Host arrays
         go to a usable GPU if the learners are of this package and it would be faster.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

@@ -57,11 +57,13 @@ BAGGING = """Parameters
     warm_start : bool, default=False
         Whether ``fit`` keeps the existing members and adds those that are missing, drawn as if
         all had been fitted at once.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where the members get their arrays. "auto" leaves them where they are for estimators
         of this package, cuML and XGBoost, and copies them to the host once for all others. Host
         arrays go to a usable GPU if the members are of this package and it would be faster
         (``gpuens.show_config()``). "cuda" gives CuPy arrays to any estimator.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

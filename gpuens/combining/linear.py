@@ -151,8 +151,10 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
     ----------
     alpha : float, default=1.0
         Strength of the penalty: that of ``alpha`` rows with target 0 for each feature.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays: those on the host stay there.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

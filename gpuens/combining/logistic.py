@@ -53,8 +53,10 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-8
         Largest entry of the mean loss's gradient to end at.
     max_iter : int, default=1000
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays: those on the host stay there.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

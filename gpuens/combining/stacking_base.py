@@ -70,10 +70,12 @@ STACKING = """Parameters
     random_state : int, RandomState instance or None, default=None
         Seed of the rows held out, and of splitters that shuffle without one. None is a fixed
         seed. Members draw with their own.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where predictions are collected. "auto" follows the arrays. Members and meta-models of
         this package, cuML and XGBoost get arrays where they are, all others on the host, copied
         once for all of them; "cuda" gives CuPy arrays to any member.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

@@ -23,7 +23,8 @@ def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> De
     Raises
     ------
     ValueError
-        On all workers: some would work on a GPU and others on the CPU, or two on the same GPU.
+        On all workers: some would work on a GPU and others on the CPU, or two on the same GPU; or
+        ``device`` is "array".
     RuntimeError
         On all workers: one of them cannot use a GPU, though it should.
     """
@@ -77,6 +78,11 @@ def _chosen(
 ) -> tuple[Device, list[_Found]]:
     """Return the device that a word asks for, and what all workers have chosen; ``is_free``: the
     CPU will do where that GPU cannot be used."""
+    if wanted == "array":
+        raise ValueError(
+            "device='array' works in one process, and the rows are shared among several: pass "
+            "device='auto'."
+        )
     gpus = _visible_gpus() if wanted == "cuda" and not _is_on_gpu(X, others) else ()
     before = objects_of_all(gpus, share)[: share.collective.rank]
     if len(gpus) > 1:

@@ -323,7 +323,8 @@ def resolve_device(
         "auto" follows the arrays: the GPU that holds any of them, else a usable GPU if the
         machine has one and the work is worth it, else the CPU. "cuda" is a GPU ("cuda:1" a
         certain one), and the simulator under ``NUMBA_ENABLE_CUDASIM=1``. "cpu" is the CPU, also
-        for arrays on a GPU: they are copied to the host.
+        for arrays on a GPU: they are copied to the host. "array" is where the library of the arrays
+        has them; NumPy's reference for everything that is of no library.
     X : array or data frame
     work : Work or None
         What is to be done, by which "auto" decides about data in host memory; None: anything

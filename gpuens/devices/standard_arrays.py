@@ -21,6 +21,7 @@ HELD_AS = {
     **{name: name for name in ("bool", "uint8", "int8", "int16", "int32", "int64")},
     **{name: name for name in ("float32", "float64")},
     **{"uint16": "int32", "uint32": "int64", "uint64": "int64"},
+    **{"float16": "float32", "bfloat16": "float32"},
 }
 """Types by name: wide unsigned integers, with which libraries do not compute, are held in signed
 ones. What the core counts stays below 2**63, and 64 bits wrap alike."""
@@ -143,7 +144,8 @@ class Library:
             values = self.own.asarray(values.copy(), device=self.place)
             return LibraryArray(self, values)
         own = LibraryArray(self, to_device(values, self.place))
-        kept = own if own.dtype == held_as(own.dtype) else own.astype(held_as(own.dtype))
+        name = _name_of(values.dtype)
+        kept = own if HELD_AS.get(name, name) == name else own.astype(HELD_AS[name])
         return kept if dtype is None else kept.astype(dtype)
 
     def astype(self, array: Any, dtype: Any, copy: bool = True) -> Any:
@@ -518,11 +520,11 @@ def _plain_key(key: Any) -> Any:
 
 
 def _by_method(name: str) -> Callable[..., Any]:
-    compares = name in ("argmax", "argmin", "max", "min")
-
     def method(self: LibraryArray, axis: Any = None, **options: Any) -> Any:
-        if compares and self.dtype == np.bool_:
-            self = self.astype(np.uint8)  # noqa: PLW0642
+        if self.dtype == np.bool_ and name not in ("any", "all"):
+            self = self.astype(np.int64)  # noqa: PLW0642
+        if self.dtype.kind in "iu" and name == "mean":
+            self = self.astype(np.float64)  # noqa: PLW0642
         return getattr(self.space, name)(self, axis=axis, **options)
 
     return method

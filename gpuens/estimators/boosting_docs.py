@@ -186,9 +186,11 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use. Lower it to leave processors
         to others.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
         enough for that to be faster (``gpuens.show_config()``), else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
     verbose : bool or int, default=False
         1 or True prints to standard error where the work runs, the rounds and early stopping that
         were chosen, progress with the metrics, and why the training ended; 2 also the memory that

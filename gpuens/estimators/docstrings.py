@@ -11,9 +11,11 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 _PLACE = """n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use. Lower it to leave processors
         to others.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
-        enough for that to be faster (``gpuens.show_config()``), else stay."""
+        enough for that to be faster (``gpuens.show_config()``), else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower."""
 _RANDOM_STATE = """random_state : int, RandomState instance or None, default=None
         Seed of all draws, those between equally good splits included. None is a fixed seed: the
         same call gives the same model. Pass other numbers to see how much depends on chance."""

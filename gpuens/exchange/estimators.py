@@ -139,8 +139,10 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
     ----------
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------
@@ -279,8 +281,10 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
     ----------
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
 
     Attributes
     ----------

@@ -180,9 +180,11 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Seed of all draws. None is a fixed seed: the same call gives the same model.
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
         enough for that to be faster (``gpuens.show_config()``), else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
     verbose : bool or int, default=0
         Above 0, where the work runs, why, and a progress bar are printed to standard error.
     warm_start : bool, default=False

@@ -171,7 +171,7 @@ def random_order(n: int, key: int, device: Device) -> Array:
     int64, shape (n,), on the device
     """
     xp = device.xp
-    bits = _draw(xp.uint32(key), xp.arange(n, dtype=xp.uint32)).astype(xp.uint64)
+    bits = _draw(np.uint32(key), xp.arange(n, dtype=xp.uint32)).astype(xp.uint64)
     return xp.argsort(bits << S32 | xp.arange(n, dtype=xp.uint64), stable=False)
 
 

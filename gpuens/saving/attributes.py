@@ -25,7 +25,7 @@ from ..members.samples import SamplingPlan
 from ..trees.trees import SingleTree
 from .records import require
 
-DEVICE = re.compile("auto|cpu|cuda(:[0-9]{1,4})?")
+DEVICE = re.compile("auto|cpu|array|cuda(:[0-9]{1,4})?")
 
 Check = Callable[[Any], bool]
 

@@ -114,10 +114,12 @@ STAGEWISE = """Parameters
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use. For base learners of other
         packages their own parameter counts.
-    device : {"auto", "cpu", "cuda"}, default="auto"
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
         enough for that to be faster (``gpuens.show_config()``) and all base learners are of this
         package, else stay. Base learners that take no arrays on a GPU get copies on the host.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
     verbose : bool or int, default=0
         Above 0, where the work runs, the rounds and early stopping that were chosen, a progress bar
         with the losses, and why the training ended are printed to standard error.

@@ -7,7 +7,9 @@ import warnings
 
 import array_api_strict
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import gpuens as ge
@@ -238,6 +240,34 @@ def test_parts_are_views_and_arrays_select(to):
     np.testing.assert_array_equal(mine[at, at].to_numpy(), theirs[rows, rows])
     np.testing.assert_array_equal(mine[2, at].to_numpy(), theirs[2, rows])
     np.testing.assert_array_equal(mine[marked, 1:3].to_numpy(), theirs[mask, 1:3])
+
+
+def test_a_model_is_saved_explained_and_goes_on(table, tmp_path):
+    X, y = table
+    model = boosted(device="array").fit(strict(X), strict(y))
+    model.save(tmp_path / "model.gpuens")
+    np.testing.assert_array_equal(ge.load(tmp_path / "model.gpuens").predict(X), model.predict(X))
+    values = ge.TreeExplainer(model).shap_values(strict(X))
+    expected = ge.TreeExplainer(with_device(model, "cpu").fit(X, y)).shap_values(X)
+    np.testing.assert_array_equal(host(values), expected)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "binned", "frame"])
+def test_tables_of_no_library_are_worked_on_with_numpy(table, kind):
+    X, y = np.nan_to_num(table[0]), table[1]
+    given = {
+        "sparse": lambda: (csr_array(X), y),
+        "binned": lambda: (ge.BinnedTable.from_batches(X, y=y),),
+        "frame": lambda: (pd.DataFrame(X), y),
+    }[kind]()
+    slow = boosted(device="array").fit(*given).forest_.fingerprint()
+    assert slow == boosted(device="cpu").fit(*given).forest_.fingerprint()
+
+
+def test_complex_numbers_are_refused(table):
+    X, y = table
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        ge.DecisionTreeRegressor(device="array").fit(strict(X + 1j), y)
 
 
 def test_numpy_arrays_beside_a_library_are_taken_there(table):
