@@ -75,8 +75,8 @@ class Loss:
         """
         raise ValueError(
             f"loss={self!r} is a loss of classes. A regressor takes "
-            "'squared_error', 'absolute_error', 'huber', 'quantile', 'poisson', 'gamma', 'tweedie' "
-            "or a function."
+            "'squared_error', 'absolute_error', 'huber', 'quantile', 'expectile', 'poisson', "
+            "'gamma', 'tweedie' or a function."
         )
 
     def for_classes(self, n_classes: int) -> Loss:

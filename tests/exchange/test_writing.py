@@ -89,6 +89,9 @@ NO_CATEGORY = X[:, :-1]
 CASES = {
     "squared error": lambda: Case(boosted("Regressor", NUMBERS, categorical_features=LAST), X, ALL),
     "poisson": lambda: Case(boosted("Regressor", CLASSES, loss="poisson"), X, ALL),
+    "expectile": lambda: Case(
+        boosted("Regressor", NUMBERS, loss="expectile", quantile=0.9), X, ALL
+    ),
     "several quantiles": lambda: Case(
         boosted("Regressor", NUMBERS, loss="quantile", quantile=[0.1, 0.9]), X, ALL
     ),

@@ -29,6 +29,7 @@ from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.losses import (
     AbsoluteError,
+    Expectile,
     Exponential,
     Focal,
     Gamma,
@@ -42,7 +43,7 @@ from gpuens.losses import (
 
 OF_NUMBERS = [
     SquaredError(), AbsoluteError(), Huber(), Quantile(0.2), Quantile([0.1, 0.5, 0.9]), Poisson(),
-    Poisson(0.7), Gamma(), Tweedie(),
+    Poisson(0.7), Gamma(), Tweedie(), Expectile(0.9),
 ]  # fmt: skip
 OF_CLASSES = [LogLoss(), Exponential(), Focal()]
 
@@ -184,6 +185,34 @@ class TestIdentity:
         model.set_params(n_estimators=4).fit(X, y, **data)
         assert fingerprint(model) == fingerprint(whole)
         assert model.evals_result_ == whole.evals_result_
+
+
+class TestExpectiles:
+    def test_one_half_is_the_squared_error(self):
+        X, y, weight = table()
+        for settings in ({}, {"early_stopping": True}, {"linear_leaves": True}):
+            models = [
+                GradientBoostingRegressor(loss, n_estimators=20, **settings).fit(X, y, weight)
+                for loss in (Expectile(0.5), SquaredError())
+            ]
+            assert fingerprint(models[0]) == fingerprint(models[1])
+            np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    def test_levels_are_kept_on_fresh_rows_and_in_order(self):
+        """The excesses below and above are in the proportion of the level, up to chance."""
+        X, y, _ = table()
+        X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+        predicted = []
+        for level in (0.1, 0.3, 0.5, 0.7, 0.9):
+            model = GradientBoostingRegressor(
+                "expectile", quantile=level, n_estimators=40, max_leaf_nodes=8, min_samples_leaf=50
+            ).fit(X, y)
+            predicted.append(model.predict(X_test))
+            residual = y_test - predicted[-1]
+            above = np.maximum(residual, 0.0).mean() / np.abs(residual).mean()
+            assert above == pytest.approx(1.0 - level, abs=0.06)
+        assert (np.diff(np.mean(predicted, axis=1)) > 0.1).all()
+        assert (np.diff(predicted, axis=0) > 0.0).mean() > 0.95
 
 
 class TestSeveralOutputs:
