@@ -262,7 +262,7 @@ class RegressionLoss(Loss):
     """A loss of regression: one output for each target, independently."""
 
     @property
-    def link(self) -> Link:
+    def link(self) -> Link | None:
         return IDENTITY
 
     def for_targets(self: Self, n_targets: int) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -232,6 +233,38 @@ class TestSeveralOutputs:
                       for p in (prediction[:, k], single.predict(X_test))]  # fmt: skip
             assert losses[0] == pytest.approx(losses[1], rel=0.05)
         assert 0.05 < model.score(X_test, y_test) < 1
+
+    @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+    def test_quantiles_do_not_cross(self, strategy):
+        """Predictions are the raw ones in order; the pinball loss of no row is higher than that of
+        the raw ones (Chernozhukov et al. 2010)."""
+        X, y, _ = table()
+        quantiles = [0.5, 0.1, 0.9, 0.7, 0.3]
+        model = GradientBoostingRegressor(
+            "quantile", quantile=quantiles, n_estimators=60, multi_strategy=strategy
+        ).fit(X[:1000], y[:1000])
+        raw, found = model.forest_.raw_predict(X).T, model.predict(X)
+        order = np.argsort(quantiles)
+        crossing = (np.diff(raw[:, order]) < 0).any(axis=1)
+        assert 0.01 < crossing.mean() < 0.99
+        np.testing.assert_array_equal(found[:, order], np.sort(raw, axis=1))
+        assert (found[~crossing].view(np.int64) == raw[~crossing].view(np.int64)).all()
+        of_raw, of_found = (
+            np.maximum(quantiles * (y[:, None] - f), (np.array(quantiles) - 1) * (y[:, None] - f))
+            .sum(axis=1) for f in (raw, found)
+        )  # fmt: skip
+        assert (of_found <= of_raw + 1e-12).all() and of_found.sum() < of_raw.sum()
+        *_, last = model.staged_predict(X)
+        np.testing.assert_array_equal(last, found)
+        for stage in itertools.islice(model.staged_predict(X), 0, None, 15):
+            assert (np.diff(stage[:, order]) >= 0).all()
+
+    def test_zeros_of_both_signs_stay_where_they_are(self):
+        loss = Quantile([0.2, 0.4, 0.8]).for_targets(1)
+        raw = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, 0.0], [0.0, 2.0, -0.0]])
+        found = loss.predict(raw, CPU)
+        np.testing.assert_array_equal(np.signbit(found[:2]), np.signbit(raw.T[:2]))
+        np.testing.assert_array_equal(found, np.sort(raw.T, axis=1))
 
     def test_one_quantile_in_a_list_is_a_column(self):
         X, y, _ = table()
