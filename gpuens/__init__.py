@@ -33,7 +33,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .combining.voting import VotingClassifier as VotingClassifier
     from .combining.voting import VotingRegressor as VotingRegressor
     from .config import show_config as show_config
-    from .conformal import ConformalRegressor as ConformalRegressor
+    from .conformal.classifier import ConformalClassifier as ConformalClassifier
+    from .conformal.regressor import ConformalRegressor as ConformalRegressor
     from .estimators.nothing_learned import NothingLearnedWarning as NothingLearnedWarning
     from .exchange.errors import ImportedModelError as ImportedModelError
     from .exchange.estimators import ImportedClassifier as ImportedClassifier
@@ -82,7 +83,8 @@ _HOME = {
     "BaggingClassifier": "bagging.bagging",
     "BaggingRegressor": "bagging.bagging",
     "BinnedTable": "tables.binned_table",
-    "ConformalRegressor": "conformal",
+    "ConformalClassifier": "conformal.classifier",
+    "ConformalRegressor": "conformal.regressor",
     "DecisionTreeClassifier": "trees.trees",
     "DecisionTreeRegressor": "trees.trees",
     "ExtraSurvivalTrees": "forests.survival",

@@ -129,7 +129,7 @@ EQUIVALENTS = (
     Equivalent(
         "eval_metric metric metrics custom_metric", "scoring", "", "XLC"
     ),
-    Equivalent("quantile_alpha alpha", "quantile", "of loss='quantile'", "XLS"),
+    Equivalent("quantile_alpha alpha", "quantile", "of loss='quantile' or 'expectile'", "XLS"),
     Equivalent(
         "huber_slope delta", "loss", "pass loss=gpuens.losses.Huber(…)", "X"
     ),
@@ -238,6 +238,7 @@ VALUES: dict[str, dict[str, str]] = {
         ),
         **dict.fromkeys(("reg:pseudohubererror", "Huber", "huber_loss"), "huber"),
         **dict.fromkeys(("reg:quantileerror", "Quantile", "pinball"), "quantile"),
+        **dict.fromkeys(("reg:expectileerror", "Expectile"), "expectile"),
         **dict.fromkeys(("count:poisson", "Poisson"), "poisson"),
         **dict.fromkeys(("reg:gamma", "Gamma"), "gamma"),
         **dict.fromkeys(("reg:tweedie", "Tweedie"), "tweedie"),

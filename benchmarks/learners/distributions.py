@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import gpuens
-from gpuens.conformal import ConformalRegressor
+from gpuens.conformal.regressor import ConformalRegressor
 
 from ..common.peers import OURS, measure_each
 from ..common.program import Options, Results

@@ -157,7 +157,8 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         Returns
         -------
         float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles
-            In the array library and on the device of X (NumPy for data frames).
+            In the array library and on the device of X (NumPy for data frames). Quantiles of a row
+            do not cross (see ``gpuens.losses.Quantile``).
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

@@ -23,8 +23,8 @@ from .survival import SurvivalBoosting
 @documented(
     BOOSTING,
     losses="""str, loss object or function, default="squared_error"
-        "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
-        "normal", "log_normal", "student_t", "negative_binomial", "cox" or "aft".
+        "squared_error", "absolute_error", "huber", "quantile", "expectile", "poisson", "gamma",
+        "tweedie", "normal", "log_normal", "student_t", "negative_binomial", "cox" or "aft".
         Absolute, quantile and Huber loss take medians and quantiles of the residuals for the
         leaf values; Poisson, gamma and Tweedie predict exponentials. The four distributions have
         two trees in every round (see ``predict_dist``). "cox" and "aft" are for times that may be
@@ -32,7 +32,8 @@ from .survival import SurvivalBoosting
         A function of two arrays ``(y, score) -> (gradient, hessian)`` is the objective of an
         ``ArrayLoss``.
     quantile : float or list of float, default=None
-        With loss="quantile": the quantiles to predict, in (0, 1).""",
+        With loss="quantile": the quantiles to predict, in (0, 1). With loss="expectile": the level
+        of the expectile, one number in (0, 1).""",
     init="""init : "zero", estimator or None, default=None
         What the raw predictions are before the first round: None is the best constant, "zero" is
         0. Of an estimator, a copy is fitted on the table as the trees read it, and training starts

@@ -65,8 +65,9 @@ class Additive:
         Its base is zero.
     n_averaged : int
         The sum is divided by this number, that of the trees of a forest; otherwise 1.
-    link : {"identity", "exp", "logistic", "softmax", "isolation"}
-        From raw scores to predictions. "isolation": ``-2 ** score``.
+    link : {"identity", "exp", "logistic", "softmax", "sorted", "isolation"}
+        From raw scores to predictions. "sorted": ascending in each row; "isolation":
+        ``-2 ** score``.
     slope : float
         Factor on the raw score in the link.
     names : list of str
@@ -86,6 +87,11 @@ class Additive:
     @property
     def n_outputs(self) -> int:
         return self.forest.n_outputs
+
+    @property
+    def name(self) -> str:
+        """What errors call the model."""
+        return f"{self.kind} with several quantiles" if self.link == "sorted" else self.kind
 
     @property
     def has_categories(self) -> bool:

@@ -207,6 +207,14 @@ def _predict(model: Additive, name: str) -> str:
             "        sum += result[k] = exp(result[k] - largest);\n"
             f"    for (int k = 0; k < {n}; ++k)\n        result[k] /= sum;\n"
         )
+    elif model.link == "sorted":
+        body = (
+            f"    {name}_raw(row, result);\n    for (int end = 1; end < {n}; ++end)\n"
+            "        for (int k = end; k > 0 && result[k - 1] > result[k]; --k) {\n"
+            "            const double larger = result[k - 1];\n"
+            "            result[k - 1] = result[k];\n"
+            "            result[k] = larger;\n        }\n"
+        )
     else:
         after = {"exp": "exp(result[k])", "isolation": f"-exp2({slope} * result[k])"}.get(
             model.link

@@ -78,7 +78,7 @@ def _objective(model: Additive) -> str:
     if model.link == "softmax" and model.slope == 1.0:
         return f"multiclass num_class:{model.n_outputs}"
     raise ValueError(
-        f"LightGBM has no objective that predicts as {model.kind} does from a sum of trees. Use "
+        f"LightGBM has no objective that predicts as {model.name} does from a sum of trees. Use "
         "to_c or to_onnx."
     )
 

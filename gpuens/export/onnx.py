@@ -140,11 +140,21 @@ class _Graph:
         if model.link == "isolation":
             power = self._op("Exp", self._op("Mul", scaled, self._constant(np.log(2.0))))
             name = self._op("Neg", power, name="scores")
+        elif model.link == "sorted":
+            name = self._sorted(scaled)
         else:
             name = self._op(
                 "Exp" if model.link == "exp" else "Identity", scaled, name="predictions"
             )
         return [self._value(name, self._sum_type, model.n_outputs), *outputs]
+
+    def _sorted(self, scores: str) -> str:
+        """Return the scores of each row in ascending order."""
+        n = self._constant(self.source.n_outputs, np.int64, shape=(1,))
+        outputs = ["predictions", "order"]
+        given = {"axis": 1, "largest": 0, "sorted": 1}
+        self.nodes.append(self.onnx.helper.make_node("TopK", [scores, n], outputs, **given))
+        return outputs[0]
 
     def _classes(self, raw: str, scaled: str) -> list[Any]:
         model = self.source

@@ -97,14 +97,15 @@ def _postprocessor(model: Additive, function: Any) -> Any:
     if model.link == "identity":
         several = model.n_outputs > 1 and model.classes is not None
         return function("identity_multiclass" if several else "identity")
+    if model.link == "sorted" or (model.link == "softmax" and model.slope != 1.0):
+        of_classes = " of several classes" if model.link == "softmax" else ""
+        raise ValueError(
+            f"Treelite has no function that predicts as {model.name}{of_classes} does from a sum "
+            "of trees. Use to_c or to_onnx."
+        )
     name = POSTPROCESSORS[model.link]
     if model.link == "isolation":
         return function(name, ratio_c=-1.0 / model.slope)
-    if model.link == "softmax" and model.slope != 1.0:
-        raise ValueError(
-            f"Treelite has no function that predicts as {model.kind} of several classes does from "
-            "a sum of trees. Use to_c or to_onnx."
-        )
     return function(name, sigmoid_alpha=model.slope)
 
 

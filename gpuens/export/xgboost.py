@@ -46,9 +46,9 @@ def to_xgboost(model: Any, path: str | os.PathLike[str], *, allow_rounding: bool
         The file cannot be written.
     """
     additive = described(model)
-    if additive.link == "isolation" or additive.slope != 1.0:
+    if additive.link in ("isolation", "sorted") or additive.slope != 1.0:
         raise ValueError(
-            f"XGBoost has no objective that predicts as {additive.kind} does from a sum of trees. "
+            f"XGBoost has no objective that predicts as {additive.name} does from a sum of trees. "
             "Use to_c or to_onnx."
         )
     losses = ["its sums, leaves and thresholds are float32"]

@@ -24,15 +24,15 @@ class NotASumOfTreesError(TypeError, ValueError):
 class Link(NamedTuple):
     """A function from raw predictions to predictions that other formats know.
 
-    ``name`` is "identity", "exp", "logistic", "softmax" or "isolation", of which the last is
-    ``-2 ** x``; the raw prediction is multiplied by ``slope`` before.
+    ``name`` is "identity", "exp", "logistic", "softmax", "sorted", which sorts the outputs of a
+    row, or "isolation", ``-2 ** x``; the raw prediction is multiplied by ``slope`` before.
     """
 
     name: str
     slope: float = 1.0
 
 
-IDENTITY = Link("identity")
+IDENTITY, SORTED = Link("identity"), Link("sorted")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,16 @@ from .custom import ArrayLoss, CustomLoss
 from .distributions import LogNormal, NegativeBinomial, Normal, StudentT
 from .names import loss_of
 from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
-from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from .regression import (
+    AbsoluteError,
+    Expectile,
+    Gamma,
+    Huber,
+    Poisson,
+    Quantile,
+    SquaredError,
+    Tweedie,
+)
 from .survival import AFT, Cox
 
 if TYPE_CHECKING:
@@ -30,6 +39,7 @@ __all__ = [
     "Cox",
     "CrossEntropyNDCG",
     "CustomLoss",
+    "Expectile",
     "Exponential",
     "Focal",
     "Gamma",

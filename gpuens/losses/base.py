@@ -75,8 +75,8 @@ class Loss:
         """
         raise ValueError(
             f"loss={self!r} is a loss of classes. A regressor takes "
-            "'squared_error', 'absolute_error', 'huber', 'quantile', 'poisson', 'gamma', 'tweedie' "
-            "or a function."
+            "'squared_error', 'absolute_error', 'huber', 'quantile', 'expectile', 'poisson', "
+            "'gamma', 'tweedie' or a function."
         )
 
     def for_classes(self, n_classes: int) -> Loss:
@@ -262,7 +262,7 @@ class RegressionLoss(Loss):
     """A loss of regression: one output for each target, independently."""
 
     @property
-    def link(self) -> Link:
+    def link(self) -> Link | None:
         return IDENTITY
 
     def for_targets(self: Self, n_targets: int) -> Self:

@@ -10,11 +10,22 @@ from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss
 from .distributions import DistributionLoss, LogNormal, NegativeBinomial, Normal, StudentT
 from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
-from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from .regression import (
+    AbsoluteError,
+    Expectile,
+    Gamma,
+    Huber,
+    Poisson,
+    Quantile,
+    SquaredError,
+    Tweedie,
+)
 from .survival import AFT, Cox
 
 OF_POSITIVE_NUMBERS: tuple[type[Loss], ...] = (Poisson, Gamma, Tweedie)
-OF_NUMBERS = (SquaredError, AbsoluteError, Huber, Quantile, *OF_POSITIVE_NUMBERS)
+OF_LEVELS = (Quantile, Expectile)
+"""Those with a level, the parameter ``quantile``."""
+OF_NUMBERS = (SquaredError, AbsoluteError, Huber, *OF_LEVELS, *OF_POSITIVE_NUMBERS)
 OF_DISTRIBUTIONS: tuple[type[DistributionLoss], ...] = (
     Normal, LogNormal, StudentT, NegativeBinomial,
 )  # fmt: skip
@@ -45,7 +56,7 @@ def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> 
     if isinstance(value, str):
         for cls in known:
             if value == cls.name:
-                return Quantile(quantile) if cls is Quantile else cls()
+                return cls(quantile) if cls in OF_LEVELS else cls()
     elif callable(value) and not isinstance(value, type):
         try:
             return ArrayLoss(value)

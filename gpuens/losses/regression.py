@@ -1,4 +1,4 @@
-"""Losses of regression: squared, absolute, Huber, quantile, and those of positive targets."""
+"""Losses of regression: squared, absolute, Huber, quantile, expectile, of positive targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
-from ..forest.sum_of_trees import Link
+from ..forest.sum_of_trees import IDENTITY, SORTED, Link
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all, selected
 from ..kernels.runtime.dtypes import NodeValues
@@ -19,7 +19,12 @@ from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
-from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
+from ..numerics.weighted import (
+    weighted_expectile,
+    weighted_mean,
+    weighted_quantile,
+    whole_weights,
+)
 from .base import RegressionLoss, columns_first, first_row
 from .leaves import LeafBatch, LeafRows, huber_steps, node_sums, residual_quantiles
 from .safe_steps import largest_step
@@ -93,8 +98,11 @@ class Quantile(_QuantileLeaves):
     Parameters
     ----------
     quantile : float or sequence of float
-        In (0, 1). Several quantiles are trained as independent outputs: the predicted quantiles
-        of a row may cross.
+        In (0, 1). Several quantiles are trained as independent outputs, whose raw predictions
+        may cross: predictions are these in the order of the quantiles, which lowers the loss of
+        every row where they cross, and changes nothing elsewhere (Chernozhukov, Fernández-Val and
+        Galichon, "Quantile and probability curves without crossing", 2010). The metric "loss" is
+        that of the raw predictions.
     """
 
     quantile: float | Sequence[float]
@@ -117,6 +125,12 @@ class Quantile(_QuantileLeaves):
     def _several(self) -> bool:
         return isinstance(self.quantile, tuple)
 
+    @property
+    def link(self) -> Link | None:
+        if not isinstance(self.quantile, tuple) or self.n_outputs == 1:
+            return IDENTITY
+        return SORTED if list(self.quantile) == sorted(self.quantile) else None
+
     def for_targets(self, n_targets: int) -> Quantile:
         if self._several and n_targets > 1:
             raise ValueError(
@@ -132,12 +146,70 @@ class Quantile(_QuantileLeaves):
         return self.quantile[k] if isinstance(self.quantile, tuple) else float(self.quantile)  # type: ignore[arg-type]
 
     def predict(self, raw: Array, device: Device) -> Array:
-        return raw.T.copy() if self._several else super().predict(raw, device)
+        if not isinstance(self.quantile, tuple):
+            return super().predict(raw, device)
+        order = np.argsort(self.quantile, kind="stable").tolist()
+        found = list(raw)
+        for end in range(len(order) - 1, 0, -1):  # bubble sort, of all rows at once
+            for low, high in zip(order[:end], order[1 : end + 1], strict=True):
+                _exchange(found, low, high, device)
+        return device.xp.stack(found, axis=1)
 
     def raw_of(self, predicted: np.ndarray) -> np.ndarray:
         """Every quantile starts from predictions of one column."""
         columns = columns_first(predicted)
         return columns.repeat(self.n_outputs, axis=0) if columns.shape[0] == 1 else columns
+
+
+def _exchange(columns: list[Array], low: int, high: int, device: Device) -> None:
+    """Exchange the entries of two columns where the first is larger; no others change a bit."""
+    a, b = columns[low], columns[high]
+    cross = a > b
+    columns[low], columns[high] = device.xp.where(cross, b, a), device.xp.where(cross, a, b)
+
+
+@dataclass(frozen=True)
+class Expectile(RegressionLoss):
+    """\\|τ - 1(y < f)\\| (y - f)²: the expectile of level τ (Newey and Powell 1987).
+
+    Expectiles are to the mean what quantiles are to the median: the expectile of level 0.5 is the
+    mean, its model that of ``SquaredError``, and those of higher levels lie above it. The excesses
+    of the targets over it are (1 - τ) / τ times as large, on average, as those of it over the
+    targets.
+
+    A row below its prediction has another second derivative than one above it, by a factor
+    τ / (1 - τ), so that a Newton step that takes rows from one side to the other can be too long.
+    The hessian is at least 1/20 of the larger one, and learning rates above 2 (1 - τ) / τ, for τ
+    above one half, or above 0.1 where that is less, are lowered to that: no step raises the loss.
+
+    Parameters
+    ----------
+    alpha : float
+        The level τ, in (0, 1); the parameter ``quantile`` of estimators.
+    """
+
+    alpha: float
+    name: ClassVar[str] = "expectile"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < 1:
+            raise ValueError(
+                "alpha of Expectile, which is quantile with loss='expectile', must be a number in "
+                f"(0, 1), got {self.alpha!r}. Several expectiles take a model each."
+            )
+
+    def formula(self, k: int) -> Any:
+        return formulas.Expectile(float(self.alpha))
+
+    def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
+        return weighted_expectile(target, weight, float(self.alpha), device)
+
+    def safe_rate(self, learning_rate: float) -> float:
+        """Moves d of the rows of a leaf with the gradients G and hessians H change the loss by at
+        most G d + L d² / 2, L being the sum of the larger second derivatives. With d = -r G / H
+        that is negative or zero up to the rate r = 2 H / L."""
+        smaller, larger = sorted((float(self.alpha), 1.0 - float(self.alpha)))
+        return min(learning_rate, 2.0 * max(smaller / larger, formulas.LEAST_HESSIAN))
 
 
 @dataclass(frozen=True)

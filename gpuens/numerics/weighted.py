@@ -1,4 +1,4 @@
-"""Weighted sums, means and quantiles that are the same on every device."""
+"""Weighted sums, means, quantiles and expectiles that are the same on every device."""
 
 from __future__ import annotations
 
@@ -113,3 +113,28 @@ def weighted_quantile(values: Array, weight: Array, quantile: float, device: Dev
     if weight.size:
         leaf[weight == 0] = -1
     return float(leaf_quantiles(leaf, values, weight, quantile, 1)[0])
+
+
+def weighted_expectile(values: Array, weight: Array, level: float, device: Device) -> float:
+    """Return the expectile of float64 values: the minimum of the mean of ``losses.Expectile``.
+
+    It is the mean in which the values above it count ``level``, the others ``1 - level``. Each step
+    from the ordinary mean takes that of the weights that belong to the last one (Newey and Powell
+    1987). From the first step on they lead in one direction, so that the one that does not is due
+    to rounding, and ends the search.
+
+    Parameters
+    ----------
+    values : float64, shape (n_rows,)
+    weight : float64, shape (n_rows,) or (0,)
+        Empty if all weights are 1.
+    level : float
+        In (0, 1).
+    """
+    found = weighted_mean(values, weight, device)
+    while True:
+        factor = device.xp.where(values > found, 2.0 * level, 2.0 * (1.0 - level))
+        moved = weighted_mean(values, factor if weight.size == 0 else factor * weight, device)
+        if not (moved > found if level > 0.5 else moved < found):
+            return found
+        found = moved

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from ..boosting.round_data import DropoutState
+from ..conformal.classifier import SCORES
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forest.oblique import ObliqueForest
@@ -99,6 +100,7 @@ LEARNED: dict[str, Check] = {
     "baseline_cumulative_hazard_": _floats(1),
     "classes_": _either(_are_classes, _list_of(_are_classes)),
     "coef_": _floats(1, 2),
+    "conformity_score_": lambda value: isinstance(value, str) and value in SCORES,
     "do_early_stopping_": _is(bool),
     "estimator_": _is(BaseEstimator),
     "estimator_errors_": _floats(1),
@@ -133,6 +135,7 @@ NEEDED = {
     "AdaBoost": ("_trees", "forest_", "estimator_weights_"),
     "Bagging": ("estimators_", "estimators_features_"),
     "Conformal": ("estimator_", "scores_", "n_calibration_"),
+    "ConformalClassifier": ("estimator_", "classes_", "conformity_score_", "_seed"),
     "DecisionTree": ("forest_", "n_outputs_"),
     "ExtraSurvivalTrees": ("forest_", "n_outputs_", "_hazards", "unique_times_"),
     "ExtraTree": ("forest_", "n_outputs_"),
@@ -331,7 +334,7 @@ def _check_coefficients(model: Any, learned: dict[str, Any]) -> None:
 
 
 def _check_errors(model: Any, learned: dict[str, Any]) -> None:
-    """Check what the intervals of a ``ConformalRegressor`` are made of."""
+    """Check what the intervals or sets of a conformal model are made of."""
     errors, method = learned["scores_"], model.method
     n = sum(of_fold.size for of_fold in errors)
     require(n == learned["n_calibration_"], f"scores_ has {n} entries")

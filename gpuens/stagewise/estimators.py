@@ -84,10 +84,11 @@ class StagewiseClassifier(AdditiveClassifier, Stagewise):
 @documented(
     STAGEWISE,
     losses="""str, loss object or function, default="squared_error"
-        "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma" or "tweedie", an
-        object of ``gpuens.losses``, or an ``ArrayLoss`` with a value.
+        "squared_error", "absolute_error", "huber", "quantile", "expectile", "poisson", "gamma" or
+        "tweedie", an object of ``gpuens.losses``, or an ``ArrayLoss`` with a value.
     quantile : float or list of float, default=None
-        With loss="quantile": the quantiles to predict, in (0, 1).""",
+        With loss="quantile": the quantiles to predict, in (0, 1). With loss="expectile": the level
+        of the expectile, one number in (0, 1).""",
     outputs="one a round, or one for each of several quantiles.",
     attributes="",
 )

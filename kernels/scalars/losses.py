@@ -46,6 +46,21 @@ class Quantile(NamedTuple):
     parameter: float = 0.5
 
 
+class Expectile(NamedTuple):
+    """τ r² for r ≥ 0, else (1 - τ) r², with r = y - f (Newey and Powell 1987, eq. 2.2); τ = 0.5 is
+    the squared error.
+
+    ``parameter`` is τ.
+    """
+
+    parameter: float = 0.5
+
+
+LEAST_HESSIAN = 0.05
+"""The hessian of a row for the expectile loss, at least, as a part of what it is on the other side
+of the target: the longest steps stay safe at a learning rate of 0.1 (see ``losses.Expectile``)."""
+
+
 @formula
 def squared_error_value(y, f, parameter):
     r = f - y
@@ -94,6 +109,22 @@ def quantile_value(y, f, parameter):
 def quantile_gradient(y, f, parameter):
     r = f - y
     return select(r < 0.0, -parameter, select(r > 0.0, 1.0 - parameter, r)), 1.0
+
+
+@formula
+def expectile_value(y, f, parameter):
+    r = y - f
+    square = mul(r, r)
+    return select(r >= 0.0, mul(parameter, square), mul(1.0 - parameter, square))
+
+
+@formula
+def expectile_gradient(y, f, parameter):
+    r = f - y
+    below = select(r <= 0.0, mul(2.0, parameter), r)  # NaN stays
+    curvature = select(r > 0.0, mul(2.0, 1.0 - parameter), below)
+    least = mul(LEAST_HESSIAN, 2.0 - curvature)
+    return mul(curvature, r), select(curvature < least, least, curvature)
 
 
 class Poisson(NamedTuple):
@@ -306,6 +337,7 @@ LOSSES: dict[type, Formulas] = {
     AbsoluteError: Formulas(absolute_error_value, absolute_error_gradient),
     Huber: Formulas(huber_value, huber_gradient),
     Quantile: Formulas(quantile_value, quantile_gradient),
+    Expectile: Formulas(expectile_value, expectile_gradient),
     Poisson: Formulas(poisson_value, poisson_gradient),
     Gamma: Formulas(gamma_value, gamma_gradient),
     Tweedie: Formulas(tweedie_value, tweedie_gradient),

@@ -66,6 +66,9 @@ FAMILIES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
             (gpuens.RandomForestRegressor, {"method": "bag"}),
             (gpuens.GradientBoostingRegressor, {"method": "quantile"}),
         )
+    ) + (
+        ("ConformalClassifier", {"estimator": gpuens.ExtraTreesClassifier(
+            n_estimators=5, n_jobs=1, device="cpu", random_state=0), "conformity_score": "aps"}),
     ),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuens
-from gpuens.conformal import METHODS
+from gpuens.conformal.regressor import METHODS
 from gpuens.devices import placement
 from gpuens.forests import oblique
 from gpuens.kernels.runtime import arrays

@@ -102,6 +102,7 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (R, "reg", True, {"loss": "huber"}),
     (R, "positive", False, {"loss": "huber", "subsample": 3e-4, "min_samples_leaf": 1}),
     (R, "reg", True, {"loss": "huber", "sampling": "goss", "learning_rate": 1.0}),
+    (R, "two", True, {"loss": "expectile", "quantile": 0.97, "learning_rate": 1.0}),
     (R, "reg", True, {"loss": "normal"}),
     (R, "amounts", False, {"loss": "log_normal", "subsample": 0.5}),
     (R, "reg", True, {"loss": "student_t"}),

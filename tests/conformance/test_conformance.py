@@ -20,6 +20,7 @@ OF_OUR_OWN = {
     "QuantileForestRegressor": "a random forest, whose bootstrap samples draw rows by their number",
     "ObliqueRandomForestClassifier": "a random forest, like the next",
     "ObliqueRandomForestRegressor": "a random forest, whose bootstrap samples draw rows by number",
+    "ConformalClassifier": "rows to calibrate with are held out by their number",
     "ConformalRegressor": "rows to calibrate with are held out by their number",
 }
 """Estimators that fail a check although scikit-learn has none of their kind that fails it."""

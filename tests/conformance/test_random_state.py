@@ -54,6 +54,9 @@ DRAW += [
 DRAW += [
     gpuens.ConformalRegressor(gpuens.DecisionTreeRegressor(), method="cv+"),
     gpuens.ConformalRegressor(gpuens.RandomForestRegressor(n_estimators=20), method="bag"),
+    gpuens.ConformalClassifier(
+        gpuens.DecisionTreeClassifier(max_depth=2), method="cv+", conformity_score="aps"
+    ),
     gpuens.RandomizedSearchCV(
         gpuens.DecisionTreeRegressor(), {"max_depth": list(range(1, 30))}, n_iter=2, cv=2
     ),
@@ -68,6 +71,8 @@ def test_estimators(estimator):
         model = fitted(clone(estimator))
         if isinstance(model, gpuens.ConformalRegressor):
             return model.predict_interval(X, 0.5)
+        if isinstance(model, gpuens.ConformalClassifier):
+            return model.predict_set(X, 0.5)
         return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
     twice(predictions)

@@ -32,6 +32,7 @@ ESTIMATORS = [
     gpuens.AdaBoostRegressor(n_estimators=2),
     gpuens.BaggingClassifier(n_estimators=2),
     gpuens.ConformalRegressor(TREE),
+    gpuens.ConformalClassifier(CLASSES),
     CLASSES,
     gpuens.GradientBoostingRegressor(n_estimators=2),
     gpuens.GridSearchCV(TREE, {"max_depth": [1, 2]}, cv=2),

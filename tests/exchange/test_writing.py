@@ -89,8 +89,11 @@ NO_CATEGORY = X[:, :-1]
 CASES = {
     "squared error": lambda: Case(boosted("Regressor", NUMBERS, categorical_features=LAST), X, ALL),
     "poisson": lambda: Case(boosted("Regressor", CLASSES, loss="poisson"), X, ALL),
+    "expectile": lambda: Case(
+        boosted("Regressor", NUMBERS, loss="expectile", quantile=0.9), X, ALL
+    ),
     "several quantiles": lambda: Case(
-        boosted("Regressor", NUMBERS, loss="quantile", quantile=[0.1, 0.9]), X, ALL
+        boosted("Regressor", NUMBERS, loss="quantile", quantile=[0.4, 0.45, 0.5, 0.55]), X, FREE
     ),
     "two classes": lambda: Case(
         boosted("Classifier", CLASSES > 0, categorical_features=LAST), X, ALL
@@ -316,6 +319,8 @@ def test_real_tables_round_trip_through_lightgbm(tmp_path):
         (gpuens.BaggingRegressor(n_estimators=3, max_features=0.5), "see all features"),
         (gpuens.GradientBoostingRegressor(
             loss=lambda y, f: (f - y, np.ones_like(y)), n_estimators=2), "loss="),
+        (gpuens.GradientBoostingRegressor("quantile", quantile=[0.9, 0.1], n_estimators=2),
+         "loss=Quantile"),
     ],
 )  # fmt: skip
 def test_models_that_are_not_sums_of_trees(model, message, tmp_path):
@@ -323,6 +328,13 @@ def test_models_that_are_not_sums_of_trees(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         model.fit(data, y).to_c(tmp_path / "model.c")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_quantiles_cross_in_raw_scores_alone():
+    case = CASES["several quantiles"]()
+    rows = case.rows()
+    assert (np.diff(case.scores(rows)) < 0).any()
+    assert (np.diff(case.model.predict(rows)) >= 0).all()
 
 
 def test_bad_arguments(tmp_path):

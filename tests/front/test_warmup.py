@@ -66,8 +66,8 @@ for dtype in (np.float32, np.float64):
     for sums in gpuens.ObliqueRandomForestRegressor, gpuens.ObliqueRandomForestClassifier:
         sums(2, device="cpu", n_projections=30).fit(table, y > 0).predict(table)
     gpuens.DecisionTreeRegressor(ccp_alpha=0.01, device="cpu").fit(np.asfortranarray(table), y)
-    for loss in "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie":
-        quantile = {"quantile": 0.9} if loss == "quantile" else {}
+    for loss in "absolute_error", "huber", "quantile", "expectile", "poisson", "gamma", "tweedie":
+        quantile = {"quantile": 0.9} if loss in ("quantile", "expectile") else {}
         few = {"n_estimators": 2, "device": "cpu", "loss": loss, **quantile}
         model = gpuens.GradientBoostingRegressor(**few).fit(np.asfortranarray(table), abs(y) + 0.1)
         model.predict(table, pred_contribs=True)

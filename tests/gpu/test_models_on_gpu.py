@@ -44,6 +44,7 @@ BOOSTED: dict[str, Case] = {
         for loss in ("squared_error", "absolute_error", "huber", "poisson", "gamma", "tweedie")
     },
     "two quantiles": ("GradientBoostingRegressor", 0, {"loss": "quantile", "quantile": [0.2, 0.8]}),
+    "expectile": ("GradientBoostingRegressor", 0, {"loss": "expectile", "quantile": 0.97}),
     "huber of 0.7, line search": (
         "GradientBoostingRegressor", 0, {"loss": Huber(0.7), "line_search": True},
     ),

@@ -206,6 +206,16 @@ class TestEstimators:
         again = partial_dependence(model, X, [3], grid_resolution=7, method="brute")
         assert again.average.shape == (2, 7)
 
+    def test_quantiles_that_are_sorted(self):
+        """The mean of sorted predictions is not that of the trees."""
+        model = GradientBoostingRegressor("quantile", quantile=[0.4, 0.5, 0.6], n_estimators=9)
+        found = partial_dependence(model.fit(X, Y), X, [3], grid_resolution=7)
+        brute = partial_dependence(model, X, [3], grid_resolution=7, method="brute")
+        np.testing.assert_array_equal(found.average, brute.average)
+        assert (np.diff(found.average, axis=0) >= 0).all()
+        with pytest.raises(ValueError, match="whose link is the identity"):
+            partial_dependence(model, X, [3], method="recursion")
+
     @pytest.mark.parametrize("cls", [DecisionTreeClassifier, ExtraTreesClassifier])
     def test_probabilities(self, cls):
         many = cls(max_depth=4).fit(XI, CI)

@@ -18,6 +18,7 @@ from gpuens.devices.placement import CPU
 from gpuens.losses import (
     AbsoluteError,
     CustomLoss,
+    Expectile,
     Exponential,
     Focal,
     Gamma,
@@ -31,7 +32,7 @@ from gpuens.losses import (
 
 OF_NUMBERS = [
     SquaredError(), AbsoluteError(), Huber(), Huber(0.5), Quantile(0.1), Quantile(0.8), Poisson(),
-    Gamma(), Tweedie(1.2), Tweedie(),
+    Gamma(), Tweedie(1.2), Tweedie(), Expectile(0.1), Expectile(0.98),
 ]  # fmt: skip
 OF_CLASSES = [LogLoss(), Exponential(), Focal(), Focal(0.5)]
 ROWS = 300
@@ -58,6 +59,8 @@ def value_in_numpy(loss, y, f, delta=1.0):
             return np.where(np.abs(r) <= delta, r**2 / 2, delta * (np.abs(r) - delta / 2))
         case Quantile(quantile=q):
             return np.maximum(q * r, (q - 1) * r)
+        case Expectile(alpha=level):
+            return np.where(r >= 0, level, 1 - level) * r**2
         case Poisson():
             return np.exp(f) - y * f
         case Gamma():
@@ -84,6 +87,21 @@ def weighted_quantile(values, weight, quantile):
         if running >= wanted and share > 0 and not (found and running - share > wanted):
             found.append(v)
     return (found[0] + found[-1]) / 2 if len(found) > 1 else found[0]
+
+
+def weighted_expectile(values, weight, level):
+    """The root of the sum of the weighted, asymmetric residuals, in exact fractions: it is linear
+    between neighbouring values."""
+    level = Fraction(level).limit_denominator(1000)
+    rows = sorted(
+        (Fraction(float(v)), Fraction(float(w))) for v, w in zip(values, weight, strict=True)
+    )
+    for k in range(1, len(rows) + 1):
+        shares = [w * (1 - level if i < k else level) for i, (_, w) in enumerate(rows)]
+        root = sum(s * v for s, (v, _) in zip(shares, rows, strict=True)) / (sum(shares) or 1)
+        if rows[k - 1][0] <= root and (k == len(rows) or root <= rows[k][0]):
+            return float(root)
+    raise AssertionError("a convex function has a minimum")
 
 
 def estimator(loss, **settings):
@@ -128,6 +146,15 @@ class TestBestConstants:
         X, y, weight = table()
         base = estimator(loss, n_estimators=1).fit(X, y, weight).forest_.base[0]
         assert base == weighted_quantile(y, weight, getattr(loss, "quantile", 0.5))
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("level", [0.003, 0.25, 0.5, 0.9, 0.999])
+    def test_expectiles_are_exact(self, level, weighted):
+        X, y, weight = table(positive=False)
+        y = y * np.where(np.arange(ROWS) % 50 == 3, 1e3, 1.0)
+        weight = weight if weighted else np.ones(ROWS)
+        base = estimator(Expectile(level), n_estimators=1).fit(X, y, weight).forest_.base[0]
+        assert base == pytest.approx(weighted_expectile(y, weight, level), rel=1e-13)
 
     def test_means_of_positive_losses(self):
         X, y, weight = table()
@@ -310,6 +337,9 @@ class TestObjects:
         one = GradientBoostingRegressor("quantile", quantile=0.3, n_estimators=3).fit(X, y)
         other = GradientBoostingRegressor(Quantile(0.3), n_estimators=3).fit(X, y)
         assert one.forest_.fingerprint() == other.forest_.fingerprint()
+        one = GradientBoostingRegressor("expectile", quantile=0.3, n_estimators=3).fit(X, y)
+        other = GradientBoostingRegressor(Expectile(0.3), n_estimators=3).fit(X, y)
+        assert one.forest_.fingerprint() == other.forest_.fingerprint()
 
     @pytest.mark.parametrize("loss", [*OF_NUMBERS, *OF_CLASSES, Quantile([0.1, 0.9])], ids=repr)
     def test_copies_are_equal(self, loss):
@@ -385,6 +415,15 @@ class TestBadInput:
             GradientBoostingRegressor("quantile", quantile=value).fit(self.X, self.Y)
         with raises(ValueError, "quantile must be a number in (0, 1), or a list"):
             GradientBoostingRegressor(loss="quantile", quantile=[0.5, value]).fit(self.X, self.Y)
+
+    @pytest.mark.parametrize("value", [0, 1, -0.1, 1.1, np.nan, "0.5", None, [], [0.1, 0.9]])
+    def test_levels_of_expectiles(self, value):
+        parts = ("alpha of Expectile, which is quantile with loss='expectile', must be a number in "
+                 "(0, 1)", f"got {value!r}")  # fmt: skip
+        with raises(ValueError, *parts):
+            Expectile(value)
+        with raises(ValueError, *parts):
+            GradientBoostingRegressor("expectile", quantile=value).fit(self.X, self.Y)
 
     def test_parameters_of_losses(self):
         for value in (0, 1, -1.0, 2.0, None, "0.9", np.nan):

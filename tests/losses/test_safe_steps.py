@@ -16,6 +16,7 @@ from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices.placement import CPU
 from gpuens.losses import (
     AbsoluteError,
+    Expectile,
     Exponential,
     Focal,
     Gamma,
@@ -151,7 +152,7 @@ def test_several_classes(loss, n_classes, rarest, orders, seed, parameters):
 @given(
     st.sampled_from(
         [SquaredError(), AbsoluteError(), Quantile(0.9), Poisson(), Poisson(0.7), Gamma(),
-         Tweedie(1.1), Tweedie(1.9)]
+         Tweedie(1.1), Tweedie(1.9), Expectile(0.1), Expectile(0.8), Expectile(0.99)]
     ),
     st.sampled_from([1.0, 1e6]),
     st.sampled_from([0, 12]),
@@ -188,6 +189,20 @@ def test_huber(alpha, two_heaps, seed, parameters):
         forest.slice(t, t + 1).add_to(raw, X)
         after = of_round.mean(y, raw, weight, CPU)
         assert after <= before + 2e-6 * before
+
+
+def test_expectiles_at_any_rate():
+    """Newton's own step from above the target of a rare large one goes below the minimum."""
+    X = np.repeat([[0.0], [1.0]], 10, axis=0)
+    y = np.where(np.arange(20) % 10 == 0, 1.0, 0.0)
+    for level, rate in ((0.99, 1.0), (0.01, 0.5), (0.7, 1.0)):
+        loss = Expectile(level)
+        assert loss.safe_rate(0.01) == 0.01 and loss.safe_rate(0.1) == 0.1
+        model = GradientBoostingRegressor(
+            loss, init="zero", n_estimators=30, learning_rate=rate, min_samples_leaf=1,
+            l2_regularization=0.0,
+        )  # fmt: skip
+        check(model, loss, X, y * 2.0 - 1.5, np.empty(0))
 
 
 def test_a_rare_class_of_almost_certain_rows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.losses import (
     AbsoluteError,
+    Expectile,
     Exponential,
     Focal,
     Gamma,
@@ -42,7 +44,7 @@ from gpuens.losses import (
 
 OF_NUMBERS = [
     SquaredError(), AbsoluteError(), Huber(), Quantile(0.2), Quantile([0.1, 0.5, 0.9]), Poisson(),
-    Poisson(0.7), Gamma(), Tweedie(),
+    Poisson(0.7), Gamma(), Tweedie(), Expectile(0.9),
 ]  # fmt: skip
 OF_CLASSES = [LogLoss(), Exponential(), Focal()]
 
@@ -186,6 +188,34 @@ class TestIdentity:
         assert model.evals_result_ == whole.evals_result_
 
 
+class TestExpectiles:
+    def test_one_half_is_the_squared_error(self):
+        X, y, weight = table()
+        for settings in ({}, {"early_stopping": True}, {"linear_leaves": True}):
+            models = [
+                GradientBoostingRegressor(loss, n_estimators=20, **settings).fit(X, y, weight)
+                for loss in (Expectile(0.5), SquaredError())
+            ]
+            assert fingerprint(models[0]) == fingerprint(models[1])
+            np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    def test_levels_are_kept_on_fresh_rows_and_in_order(self):
+        """The excesses below and above are in the proportion of the level, up to chance."""
+        X, y, _ = table()
+        X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+        predicted = []
+        for level in (0.1, 0.3, 0.5, 0.7, 0.9):
+            model = GradientBoostingRegressor(
+                "expectile", quantile=level, n_estimators=40, max_leaf_nodes=8, min_samples_leaf=50
+            ).fit(X, y)
+            predicted.append(model.predict(X_test))
+            residual = y_test - predicted[-1]
+            above = np.maximum(residual, 0.0).mean() / np.abs(residual).mean()
+            assert above == pytest.approx(1.0 - level, abs=0.06)
+        assert (np.diff(np.mean(predicted, axis=1)) > 0.1).all()
+        assert (np.diff(predicted, axis=0) > 0.0).mean() > 0.95
+
+
 class TestSeveralOutputs:
     def test_quantiles(self):
         X, y, _ = table()
@@ -203,6 +233,38 @@ class TestSeveralOutputs:
                       for p in (prediction[:, k], single.predict(X_test))]  # fmt: skip
             assert losses[0] == pytest.approx(losses[1], rel=0.05)
         assert 0.05 < model.score(X_test, y_test) < 1
+
+    @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+    def test_quantiles_do_not_cross(self, strategy):
+        """Predictions are the raw ones in order; the pinball loss of no row is higher than that of
+        the raw ones (Chernozhukov et al. 2010)."""
+        X, y, _ = table()
+        quantiles = [0.5, 0.1, 0.9, 0.7, 0.3]
+        model = GradientBoostingRegressor(
+            "quantile", quantile=quantiles, n_estimators=60, multi_strategy=strategy
+        ).fit(X[:1000], y[:1000])
+        raw, found = model.forest_.raw_predict(X).T, model.predict(X)
+        order = np.argsort(quantiles)
+        crossing = (np.diff(raw[:, order]) < 0).any(axis=1)
+        assert 0.01 < crossing.mean() < 0.99
+        np.testing.assert_array_equal(found[:, order], np.sort(raw, axis=1))
+        assert (found[~crossing].view(np.int64) == raw[~crossing].view(np.int64)).all()
+        of_raw, of_found = (
+            np.maximum(quantiles * (y[:, None] - f), (np.array(quantiles) - 1) * (y[:, None] - f))
+            .sum(axis=1) for f in (raw, found)
+        )  # fmt: skip
+        assert (of_found <= of_raw + 1e-12).all() and of_found.sum() < of_raw.sum()
+        *_, last = model.staged_predict(X)
+        np.testing.assert_array_equal(last, found)
+        for stage in itertools.islice(model.staged_predict(X), 0, None, 15):
+            assert (np.diff(stage[:, order]) >= 0).all()
+
+    def test_zeros_of_both_signs_stay_where_they_are(self):
+        loss = Quantile([0.2, 0.4, 0.8]).for_targets(1)
+        raw = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, 0.0], [0.0, 2.0, -0.0]])
+        found = loss.predict(raw, CPU)
+        np.testing.assert_array_equal(np.signbit(found[:2]), np.signbit(raw.T[:2]))
+        np.testing.assert_array_equal(found, np.sort(raw.T, axis=1))
 
     def test_one_quantile_in_a_list_is_a_column(self):
         X, y, _ = table()

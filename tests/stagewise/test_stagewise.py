@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor as SkDecisionTreeRegressor
 
 from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor, load
-from gpuens.losses import ArrayLoss, CustomLoss, Huber, Quantile, Tweedie, exp, mul
+from gpuens.losses import ArrayLoss, CustomLoss, Expectile, Huber, Quantile, Tweedie, exp, mul
 
 XR, Y = load_diabetes(return_X_y=True)
 X, C = load_wine(return_X_y=True)
@@ -90,6 +90,16 @@ class TestL2Boost:
             d, r = member.predict(XR), Y - raw
             np.testing.assert_allclose(step, (r @ d) / (d @ d), rtol=1e-9)
             raw += 0.1 * step * d
+
+    def test_expectiles_of_a_linear_model(self):
+        """Exact steps along every feature lead to the root of the weighted normal equations."""
+        kinds = [Slope(j) for j in range(4)]
+        model = StagewiseRegressor(
+            kinds, loss=Expectile(0.9), n_estimators=200, learning_rate=1.0
+        ).fit(XR[:, :4], Y)
+        predicted = model.predict(XR[:, :4])
+        residual = np.where(Y >= predicted, 0.9, 0.1) * (Y - predicted)
+        assert abs(residual @ XR[:, :4]).max() < 1e-3 * abs(Y @ XR[:, :4]).max()
 
     @pytest.mark.parametrize("line_search", [True, False])
     def test_trees_give_the_model_of_gradient_boosting(self, line_search):
@@ -451,7 +461,7 @@ class TestImportances:
 
 class TestSaving:
     @pytest.mark.parametrize(
-        "loss", ["squared_error", "quantile", Huber(0.8), Tweedie(1.3)], ids=str
+        "loss", ["squared_error", "quantile", Huber(0.8), Tweedie(1.3), Expectile(0.8)], ids=str
     )
     def test_regressors(self, loss, tmp_path):
         quantile = [0.2, 0.8] if loss == "quantile" else None

@@ -31,6 +31,7 @@ from ...losses.distributions import LogNormal, NegativeBinomial, Normal, Student
 from ...losses.names import OF_RANKINGS
 from ...losses.regression import (
     AbsoluteError,
+    Expectile,
     Gamma,
     Huber,
     Poisson,
@@ -45,7 +46,7 @@ from ..round_data import RawRows, TrainingRows
 from .shared_bins import refuse
 
 SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
-    *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),
+    *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile, Expectile),
     *(LogLoss, Exponential, Focal, Normal, LogNormal, StudentT, NegativeBinomial),
     *(*OF_RANKINGS, AFT, Cox, CustomLoss, ArrayLoss),
 )

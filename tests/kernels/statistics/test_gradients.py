@@ -21,6 +21,7 @@ from gpuens.kernels.scalars.losses import (
     LOSSES,
     AbsoluteError,
     BinomialLogLoss,
+    Expectile,
     Exponential,
     Focal,
     Gamma,
@@ -63,7 +64,8 @@ OF_NUMBERS = [SquaredError(), AbsoluteError(), Huber(0.7), Quantile(0.2)]
 POSITIVE = [Poisson(), Gamma(), Tweedie(1.3)]
 OF_CLASSES = [BinomialLogLoss(), MultinomialLogLoss(1.5), Exponential(), Focal(2.0), Focal(0.0)]
 OF_SCALES = [LocationScale(0.0), LocationScale(0.25)]
-LOSS_OBJECTS = [*OF_NUMBERS, *POSITIVE, *OF_CLASSES, *OF_SCALES, CUSTOM]
+EXPECTILES = [Expectile(0.2), Expectile(0.99)]
+LOSS_OBJECTS = [*OF_NUMBERS, *EXPECTILES, *POSITIVE, *OF_CLASSES, *OF_SCALES, CUSTOM]
 SMOOTH = [OF_NUMBERS[0], *POSITIVE, OF_CLASSES[0], *OF_CLASSES[2:]]
 NONE = np.zeros(0)
 
@@ -280,6 +282,27 @@ def test_gradients_are_slopes_of_the_losses_with_corners(loss, f, y):
         here, there = value(np.array([y, y]), np.array([f, b]), loss.parameter)
         assert there - here >= slope * (b - f) - 1e-12
     assert hessian == 1.0
+
+
+@pytest.mark.parametrize("level", [0.003, 0.2, 0.5, 0.97])
+@given(f=st.floats(-5, 5), y=st.floats(-5, 5))
+def test_expectile_loss_is_an_asymmetric_square(level, f, y):
+    value, gradient = (vectorise(function) for function in LOSSES[Expectile])
+    factor = level if y >= f else 1.0 - level
+    (slope,), (hessian,) = gradient(np.array([y]), np.array([f]), level)
+    assert value(np.array([y]), np.array([f]), level)[0] == pytest.approx(factor * (y - f) ** 2)
+    assert slope == pytest.approx(2.0 * factor * (f - y))
+    assert hessian == pytest.approx(2.0 * max(factor, 0.05 * (1.0 - factor)))
+
+
+def test_expectile_loss_of_one_half_is_the_squared_error(oracle):
+    y, raw, shift, weight = inputs(SquaredError(), 300)
+    (g, h, totals), wanted = (
+        run(oracle, loss, y, raw, shift, weight) for loss in (Expectile(0.5), SquaredError())
+    )
+    np.testing.assert_array_equal(g, wanted[0])
+    np.testing.assert_array_equal(h, wanted[1])
+    assert totals == wanted[2]
 
 
 @given(f=st.floats(-30, 30), y=st.sampled_from([0.0, 1.0]))

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    MetaEstimatorMixin,
-    RegressorMixin,
-    clone,
-    is_classifier,
-    is_outlier_detector,
-)
-from sklearn.model_selection import KFold, check_cv
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin, clone, is_classifier, is_outlier_detector
 
-from .bagging.base import Bagging
-from .boosting.regressor import GradientBoostingRegressor
-from .devices.placement import CPU, to_numpy
-from .estimators.all_or_nothing import kept_on_failure
-from .estimators.base import Savable
-from .estimators.parameters import is_number, seed_of
-from .estimators.scores import ScoresValues
-from .estimators.validation import holdout_rows
-from .forests.forests import ExtraTreesRegressor, RandomForestRegressor
-from .forests.growing import trees_of
-from .forests.oblique import ObliqueRandomForestRegressor
-from .forests.quantile import QuantileForestRegressor
-from .inputs.arrays import to_input_library
-from .inputs.targets import read_sample_weight, read_target
-from .members.fitting import input_tags, takes_any_array
-from .members.rows import MemberRows, fit_one, home_of, readable
-from .members.samples import left_out
+from ..bagging.base import Bagging
+from ..boosting.regressor import GradientBoostingRegressor
+from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.parameters import is_number
+from ..estimators.scores import ScoresValues
+from ..forests.forests import ExtraTreesRegressor, RandomForestRegressor
+from ..forests.growing import trees_of
+from ..forests.oblique import ObliqueRandomForestRegressor
+from ..forests.quantile import QuantileForestRegressor
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_target
+from ..members.rows import MemberRows, home_of, readable
+from ..members.samples import left_out
+from .base import Conformal
 
 METHODS = ("split", "cv+", "bag", "quantile")
 BAGS = (Bagging, RandomForestRegressor, ExtraTreesRegressor, ObliqueRandomForestRegressor)
@@ -42,7 +29,7 @@ BLOCK_CELLS = 4_000_000
 """Entries of the matrix of predictions without each row that are in memory at once."""
 
 
-class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
     """A regressor whose intervals contain the target with a chosen probability.
 
     Whatever the regressor, the distribution and the number of rows, the intervals for new rows
@@ -122,6 +109,9 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     True
     """
 
+    _methods = METHODS
+    _of_some_methods: ClassVar[set[str]] = {"fold_estimators_", "_outside"}
+
     def __init__(
         self,
         estimator: Any = None,
@@ -162,27 +152,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         TypeError, ValueError
             A parameter is wrong, or the regressor does not suit the method.
         """
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}.")
-        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
-        with kept_on_failure(self), home.active():
-            rows = MemberRows(readable(X), home)
-            if rows.n < 2:
-                raise ValueError("X has 1 sample (n_samples=1): errors are measured on others.")
-            target = to_numpy(read_target(y, rows.n, home, estimator=self))
-            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
-            self._weight = None if weight is None else to_numpy(weight)
-            for of_method in {"fold_estimators_", "_outside"} & set(vars(self)):
-                delattr(self, of_method)
-            fits = {"cv+": self._fit_folds, "bag": self._fit_bag}
-            fits.get(self.method, self._fit_split)(rows, target)
-            del self._weight
-            self.n_calibration_ = sum(map(len, self.scores_))
-            if hasattr(self.estimator_, "n_features_in_"):
-                self.n_features_in_ = self.estimator_.n_features_in_
-            if hasattr(self.estimator_, "feature_names_in_"):
-                self.feature_names_in_ = self.estimator_.feature_names_in_
-        return self
+        return self._fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> Any:
         """Predict the target.
@@ -243,83 +213,39 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
                 ends = self._ends_of_bag(rank, self._of_members(rows))
             return to_input_library(home.asarray(np.stack(ends, axis=1)), X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = GradientBoostingRegressor() if self.estimator is None else self.estimator
-        own, tags.array_api_support = input_tags(inner), takes_any_array(inner)
-        tags.input_tags.sparse, tags.input_tags.allow_nan = own.sparse, own.allow_nan
-        return tags
+    def _read_y(self, y: Any, n: int, home: Device) -> np.ndarray:
+        return to_numpy(read_target(y, n, home, estimator=self))
 
-    def _require_method_of_fit(self) -> None:
-        """Raise ValueError if ``method`` has been set to another one since ``fit``."""
-        check_is_fitted(self)
-        if "fold_estimators_" in vars(self):
-            learned = "cv+"
-        elif "_outside" in vars(self):
-            learned = "bag"
+    def _target_of(self, numbers: np.ndarray, home: Device) -> Any:
+        return home.asarray(numbers)
+
+    def _default(self) -> Any:
+        boosting = GradientBoostingRegressor(n_estimators=100)  # one for each fold
+        return RandomForestRegressor() if self.method == "bag" else boosting
+
+    def _method_of_fit(self) -> str:
+        if "_outside" in vars(self):
+            return "bag"
+        several = "fold_estimators_" not in vars(self) and _predicts_three(self.estimator_)
+        return "quantile" if several else super()._method_of_fit()
+
+    def _measure(self, rows: MemberRows, target: np.ndarray) -> None:
+        if self.method == "bag":
+            self._fit_bag(rows, target)
         else:
-            learned = "quantile" if _predicts_three(self.estimator_) else "split"
-        if self.method != learned:
-            raise ValueError(
-                f"method must be {learned!r}, with which the model was fitted, got "
-                f"{self.method!r}: fit it again."
-            )
+            super()._measure(rows, target)
 
-    def _rank(self, coverage: float) -> int:
-        """Return which of the errors, from 1 and ascending, gives the coverage."""
-        if not is_number(coverage) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-        n = self.n_calibration_
-        rank = math.ceil(round((n + 1) * coverage, 9))
-        if rank > n:
-            least = math.ceil(round(coverage / (1 - coverage), 9))
-            raise ValueError(
-                f"coverage={coverage} takes the errors of at least {least} rows, and there are "
-                f"{n}: no finite interval can be guaranteed. Lower it, or fit with more rows"
-                f"{' (calibration_size)' if self.method in ('split', 'quantile') else ''}."
-            )
-        return rank
-
-    def _random_state(self) -> np.random.RandomState:
-        return check_random_state(seed_of(self.random_state))
-
-    def _fit_split(self, rows: MemberRows, target: np.ndarray) -> None:
-        seed = self._random_state().randint(2**31 - 1)
-        train, held_out = holdout_rows(
-            rows.n, self.calibration_size, None, seed, "calibration_size"
-        )
-        self.estimator_ = self._fit_part(self._regressor(), rows, target, train)
-        predicted = self._ask(self.estimator_, rows.part(held_out))
-        truth = target[held_out]
-        if self.method == "split":
-            self.scores_ = [np.sort(abs(truth - predicted))]
-        else:
-            low, _, high = predicted.T
-            self.scores_ = [np.sort(np.maximum(low - truth, truth - high))]
-
-    def _fit_folds(self, rows: MemberRows, target: np.ndarray) -> None:
-        regressor = self._regressor()
-        self.scores_, self.fold_estimators_ = [], []
-        for train, held_out in self._folds(rows.n):
-            model = self._fit_part(clone(regressor), rows, target, train)
-            predicted = self._ask(model, rows.part(held_out))
-            self.fold_estimators_.append(model)
-            self.scores_.append(np.sort(abs(target[held_out] - predicted)))
-        self.estimator_ = self._fit_part(regressor, rows, target, np.arange(rows.n))
-
-    def _folds(self, n_rows: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        cv = self.cv
-        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-            if not 2 <= cv <= n_rows:
-                raise ValueError(f"cv must be from 2 to the {n_rows} rows, got {cv}.")
-            cv = KFold(int(cv), shuffle=True, random_state=self._random_state())
-        folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
-        if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
-            raise ValueError(f"cv={self.cv!r} must put each row into exactly one fold.")
-        return folds
+    def _errors(
+        self, model: Any, rows: MemberRows, target: np.ndarray, part: np.ndarray
+    ) -> np.ndarray:
+        predicted, truth = self._ask(model, rows.part(part)), target[part]
+        if self.method != "quantile":
+            return abs(truth - predicted)
+        low, _, high = predicted.T
+        return np.maximum(low - truth, truth - high)
 
     def _fit_bag(self, rows: MemberRows, target: np.ndarray) -> None:
-        model = self._fit_part(self._regressor(), rows, target, np.arange(rows.n))
+        model = self._fit_part(self._inner(), rows, target, np.arange(rows.n))
         outside = np.zeros((rows.n, len(model.estimators_)), np.uint8)
         for member, plan in enumerate(model._plans):
             outside[left_out(plan.counts(member, CPU)), member] = 1
@@ -363,16 +289,6 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             high[rows] = np.partition(centres + errors, rank - 1, axis=0)[rank - 1]
         return low, high
 
-    def _fit_part(self, model: Any, rows: MemberRows, target: np.ndarray, part: np.ndarray) -> Any:
-        """Fit a regressor on some rows."""
-        given = {}
-        if self._weight is not None:
-            given["sample_weight"] = rows.vector(model, rows.home.asarray(self._weight[part]))
-        whole = part.size == rows.n
-        table = (rows if whole else rows.part(part)).table(model)
-        values = rows.vector(model, rows.home.asarray(target[part]))
-        return fit_one("estimator", model, table, values, given)
-
     def _ask(self, model: Any, rows: MemberRows) -> np.ndarray:
         """Return predictions on the host."""
         X = rows.table(model)
@@ -387,13 +303,9 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             )
         return found
 
-    def _regressor(self) -> Any:
+    def _inner(self) -> Any:
         """Return a clone of the regressor, which suits the method."""
-        model = self.estimator
-        if model is None:
-            boosting = GradientBoostingRegressor(n_estimators=100)  # one for each fold
-            model = RandomForestRegressor() if self.method == "bag" else boosting
-        model = clone(model)
+        model = clone(self._default() if self.estimator is None else self.estimator)
         if hasattr(model, "__sklearn_tags__") and (
             is_classifier(model) or is_outlier_detector(model)
         ):

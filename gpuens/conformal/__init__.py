@@ -1,0 +1,1 @@
+"""Predictions with a guaranteed coverage: intervals of numbers, and sets of classes."""
