@@ -121,13 +121,16 @@ def cart_table(
     else:
         features = _for_each(encode, X, device, n_threads)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
+    lower = joined_ends([feature.lower for feature in features])
+    # One array for both ends where every value has a bin of its own: it takes half of the caches.
+    is_exact = all(feature.upper is feature.lower for feature in features)
     codes = _narrow_codes if n_bins.max() <= MAX_BINS else _wide_codes
     return CartTable(
         codes=codes(X, features, n_bins, device),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
-        lower=joined_ends([feature.lower for feature in features]),
-        upper=joined_ends([feature.upper for feature in features]),
+        lower=lower,
+        upper=lower if is_exact else joined_ends([feature.upper for feature in features]),
         categorical=categorical,
         monotone=monotone,
     )

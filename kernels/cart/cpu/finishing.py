@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import kernel
-from ...runtime.cpu.team import run, threads_for
+from ...runtime.compilation import inlined, kernel
+from ...runtime.cpu.team import prefetch, run, threads_for
 from ..problem import CartTable, GrownCart
+
+u64 = np.uint64
+
+NODES_AHEAD = 16
+"""Nodes between the one that is read and the one that is loaded in advance."""
 
 
 def finished(
@@ -62,6 +67,14 @@ def finished(
     return grown._replace(categories=bits[places[by_category]][used])
 
 
+@inlined
+def _ask_for(nodes, place):
+    """Load a node in advance: they lie in memory as they grew, not as they are numbered."""
+    prefetch(nodes, u64(place))
+    # Its end; nodes are longer than a cache line.
+    prefetch(nodes, u64(place + 1))
+
+
 @kernel
 def _number_nodes(thread, n_threads, barrier, nodes, first, order, size):
     """Put the nodes of every tree into its part of ``order`` breadth first, and count them.
@@ -73,6 +86,7 @@ def _number_nodes(thread, n_threads, barrier, nodes, first, order, size):
         order[first[tree]] = tree
         head, end = first[tree], first[tree] + 1
         while head < end:
+            _ask_for(nodes, order[min(head + NODES_AHEAD, end - 1)])
             child = nodes[order[head]].child
             order[end] = child
             order[end + 1] = child + 1
@@ -88,8 +102,13 @@ def _emit(thread, n_threads, barrier, nodes, statistics, first, order, grown, pl
         # Breadth first, children follow in the order of their parents: a running count numbers
         # them.
         child = 1
+        last = first[tree] + grown.offset[tree + 1] - grown.offset[tree] - 1
         for i in range(grown.offset[tree], grown.offset[tree + 1]):
-            place = order[first[tree] + i - grown.offset[tree]]
+            at = first[tree] + i - grown.offset[tree]
+            place = order[at]
+            soon = order[min(at + NODES_AHEAD, last)]
+            _ask_for(nodes, soon)
+            prefetch(statistics, u64(soon * statistics.shape[1]))
             if places.size:
                 places[i] = place
             node = nodes[place]

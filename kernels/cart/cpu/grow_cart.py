@@ -24,7 +24,7 @@ from ..grown import most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .finishing import finished
 from .nodes import find_split
-from .rows import RowArrays, part_rows
+from .rows import ONE_ROW, RowArrays, part_rows
 from .tables import (
     IDLE,
     NODES,
@@ -266,21 +266,40 @@ def grow_cart(
     settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
     # Nodes on a stack or heap are disjoint and have rows: there are no more than the tree has rows.
     stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
-    rows = _rows(target, records, params)
+    unit = _unit_of_rows(table, target, params, work.weight, sizes)
+    rows = _rows(target, records, params, unit)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
     nodes = work.nodes[: work.counts[NODES]]
     return finished(table, nodes, work.statistics, work.bits, n_trees)
 
 
-def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> RowArrays:
+def _rows(target: CartTarget, records: np.ndarray, params: CartParams, unit: int) -> RowArrays:
     rank, n_ranks = np.empty((0, 0), np.uint32), 1
     if params.criterion == ABSOLUTE_ERROR:
         # Ranks are sorted by their digits, and number the values of a node without comparisons.
         distinct, inverse = np.unique(target.values, return_inverse=True)
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
     return RowArrays(
-        target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
-    )
+        target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
+        records,
+    )  # fmt: skip
+
+
+def _unit_of_rows(
+    table: CartTable, target: CartTarget, params: CartParams, weights: np.ndarray, sizes: np.ndarray
+) -> int:
+    """Return ``RowArrays.unit``: not 0 for random splits of two classes, if all rows of all samples
+    count alike. ``weights`` are those of the samples."""
+    if params.random_splits == 0 or target.classes.shape[0] != 1 or target.n_statistics != 2:
+        return 0
+    # A cut of categories looks at rows one by one.
+    if table.categorical.any():
+        return 0
+    first = int(target.weight[0])
+    # Rows that are more than once in a sample make it heavier than its size.
+    if (weights != sizes * first).any() or (target.weight != first).any():
+        return 0
+    return int(ONE_ROW) + first
 
 
 def _tree_weights(

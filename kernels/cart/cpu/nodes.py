@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import fused, inlined, inner
+from ...runtime.compilation import fused, inlined
 from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
-from ...scalars.routing import is_left_category, midpoint, random_cut
+from ...scalars.routing import midpoint
 from ..problem import ABSOLUTE_ERROR
-from .absolute import absolute_score, rank_values, scan_absolute, score_of_sides
+from .absolute import absolute_score, rank_values, scan_absolute
 from .bins import scan_bins
 from .bounds import highest_score
 from .cuts import suits_cuts
 from .few import FEW_ROWS, NONE, NOT_HERE, scan_few
-from .rows import add_rows, clear_groups, collect, fill_keys, fits_table, group_rows
-from .scan import (
-    add_row,
-    order_by_ratio,
-    scan,
-    scan_classes,
-    suits_running_sums,
-)
+from .random_cuts import fill_lanes, take_numeric_cut, take_random_candidate
+from .rows import add_rows, clear_groups, collect, fits_table, group_rows
+from .scan import order_by_ratio, scan, scan_classes, suits_running_sums
 from .scores import (
     MASK,
     NO_CANDIDATE,
     SplitLimits,
     packed_weight,
-    score_alone,
     score_block,
-    take_if_better,
 )
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
@@ -66,6 +59,8 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     # The search: ``found[1]`` keeps the best candidate of all features.
     parent = _prepare(rows, params, node, statistics, packed, room)
     room.found[1].score = NO_CANDIDATE
+    if params.random_splits == 1:
+        fill_lanes(groups, n)
     _look_at_features(table, rows, params, least_weight, node, packed, constant, room)
     best = room.found[1]
     if best.score == NO_CANDIDATE:
@@ -130,6 +125,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
     features = room.features
     n_features = features.size
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
+    threshold_key = draw(node.key, PURPOSE_THRESHOLD)
     n_outputs = rows.output_begin.size - 1
     n_rows = node.end - node.begin
     # What holds for every feature of the node is found out once.
@@ -153,8 +149,9 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
         # A constant feature counts as looked at (see the contract) without a scan.
         if not _is_marked(constant, features[j]):
             if _look_at_feature(
-                table, rows, params, least_weight, node, features[j], in_cuts, running, packed, room
-            ):
+                table, rows, params, least_weight, node, features[j], threshold_key, in_cuts,
+                running, packed, room,
+            ):  # fmt: skip
                 any_candidate = True
                 is_best = room.found[1].score >= highest
             else:
@@ -182,7 +179,7 @@ def _mark(flags, feature):
 
 @fused
 def _look_at_feature(
-    table, rows, params, least_weight, node, feature, in_cuts, running, packed, room
+    table, rows, params, least_weight, node, feature, threshold_key, in_cuts, running, packed, room
 ):
     """Score the candidates of a feature and return whether it has any."""
     groups, found = room.groups, room.found
@@ -198,9 +195,17 @@ def _look_at_feature(
         params.bounded,
     )
     if params.random_splits == 1:
+        if params.criterion != ABSOLUTE_ERROR and table.categorical[feature] == 0:
+            first = table.begin[feature]
+            return take_numeric_cut(
+                table.codes[feature], i64(table.n_bins[feature]), table.lower[first:],
+                table.upper[first:], rows.records[node.begin : node.end],
+                node.end - node.begin, feature, threshold_key, rows.unit, groups, room.block,
+                room.codes, limits, rows.output_begin, found,
+            )  # fmt: skip
         return take_random_candidate(
-            table, rows.records, node.begin, node.end, feature, node.key, groups, room.block,
-            room.medians, limits, rows.output_begin, found, room.bits,
+            table, rows.records, node.begin, node.end, feature, node.key, groups,
+            room.block, room.medians, limits, rows.output_begin, found, room.bits,
         )  # fmt: skip
     column, n_bins = table.codes[feature], i64(table.n_bins[feature])
     n = node.end - node.begin
@@ -275,153 +280,3 @@ def _orders(rows, is_set):
         # By the other class the order is the same, backwards.
         return i64(1), i64(2)
     return i64(0), i64(n_statistics)
-
-
-LEFT, RIGHT, MISSING = u64(0), u64(1), u64(2)
-
-
-@inlined
-def take_random_candidate(
-    table,
-    records,
-    begin,
-    end,
-    feature,
-    key,
-    groups,
-    block,
-    medians,
-    limits,
-    output_begin,
-    found,
-    bits,
-):
-    """Score the feature's random cut, note it if it is the best, and return whether there is a cut.
-
-    ``bits[0]`` are the categories on the left of the best candidate, ``bits[1]`` is scratch.
-    """
-    n = end - begin
-    n_bins = i64(table.n_bins[feature])
-    fill_keys(table.codes[feature], records, begin, n, groups.keys)
-    # The range of the cut. One code, and nothing missing: there is nothing to part.
-    low, high, has_missing = _range_of_codes(groups.keys, n, n_bins)
-    if low > high or (low == high and not has_missing):
-        return False
-    feature_key = subkey(key, PURPOSE_THRESHOLD, u64(feature))
-    # The draws depend on node and feature alone, whichever features were looked at before.
-    bits_0 = draw(feature_key, u64(0))
-    missing_left = i64(-1)
-    if has_missing and low < high:
-        missing_left = i64(bits_0 & u64(1))
-    elif has_missing:
-        # The only two groups are one bin and the missing values, which go right.
-        missing_left = i64(0)
-    is_set = table.categorical[feature] == 1
-    lower, upper = table.lower[table.begin[feature] :], table.upper[table.begin[feature] :]
-    # Where the cut is: a set of categories, or the last bin on the left.
-    limit = high
-    cut = np.nan
-    if is_set:
-        _draw_categories(groups, n, n_bins, low, high, feature_key, bits[1])
-    elif low < high:
-        cut = random_cut(lower[low], upper[high], float(i64(bits_0)))
-        limit = _last_bin_below(lower, upper, low, high, cut)
-    # The sides, and the statistics of the left one.
-    last_left, first_right = _part(groups, n, n_bins, limit, is_set, bits[1], missing_left, limits)
-    if not is_set and first_right >= 0:
-        # The cut is a threshold only in the gap between the sides. It can lie within a bin, or
-        # beyond empty ones; NaN asks for the midpoint.
-        if not (upper[last_left] <= cut and cut < lower[first_right]):
-            cut = np.nan
-    if limits.criterion == ABSOLUTE_ERROR:
-        value = score_of_sides(groups, medians, n, missing_left == 1, limits, found)
-    else:
-        for s in range(groups.total.size):
-            block.left[s, 0] = groups.left[s]
-        value = score_alone(block, groups.total, limits, output_begin, found)
-    if take_if_better(found, value, feature, last_left, first_right, missing_left):
-        found[1].threshold = cut
-        if is_set:
-            for w in range(bits.shape[1]):
-                bits[0, w] = bits[1, w]
-    return True
-
-
-@inner
-def _range_of_codes(keys, n, n_bins):
-    """Return the lowest and highest code of the node (lowest above highest: none), and whether
-    values are missing."""
-    low, high = n_bins, i64(-1)
-    has_missing = False
-    for i in range(n):
-        code = i64(keys[i] >> S32)
-        if code == n_bins:
-            has_missing = True
-        else:
-            low = min(low, code)
-            high = max(high, code)
-    return low, high, has_missing
-
-
-@inner
-def _last_bin_below(lower, upper, low, high, cut):
-    """Return the highest bin with ``lower / 2 + upper / 2 <= cut``, at least ``low``, below
-    ``high``."""
-    # Bins ascend, and so do their middles. They are halved before they are added, as the sum could
-    # overflow.
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if lower[middle] * 0.5 + upper[middle] * 0.5 <= cut:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@inner
-def _draw_categories(groups, n, n_bins, low, high, feature_key, bits):
-    """Draw the side of each category; the node's lowest one fills a side that is empty."""
-    bits[:] = 0
-    if low == high:
-        # The only category goes left, and the missing values go right.
-        bits[low >> 5] |= u32(1) << u32(low & 31)
-        return
-    any_left, any_right = False, False
-    for i in range(n):
-        category = i64(groups.keys[i] >> S32)
-        if category < n_bins:
-            if draw(feature_key, u64(category + 1)) & u64(1):
-                bits[category >> 5] |= u32(1) << u32(category & 31)
-                any_left = True
-            else:
-                any_right = True
-    if not (any_left and any_right):
-        # One side has got nothing: the lowest category changes to it.
-        bits[low >> 5] ^= u32(1) << u32(low & 31)
-
-
-@inner
-def _part(groups, n, n_bins, limit, is_set, bits, missing_left, limits):
-    """Turn the codes of the keys into sides, add up the left one, and return the last code on
-    the left and the first on the right (-1: none)."""
-    groups.left[:] = 0
-    last_left, first_right = i64(-1), n_bins
-    for i in range(n):
-        code = i64(groups.keys[i] >> S32)
-        side = RIGHT
-        if code == n_bins:
-            side = MISSING
-        elif is_set:
-            if is_left_category(i64(bits[code >> 5]), code):
-                side = LEFT
-        elif code <= limit:
-            side = LEFT
-        if side == LEFT:
-            last_left = max(last_left, code)
-        elif side == RIGHT:
-            first_right = min(first_right, code)
-        # For the absolute error, which sorts rows by side next.
-        groups.keys[i] = (side << S32) | u64(i)
-        if side == LEFT or (side == MISSING and missing_left == 1):
-            add_row(groups.items, groups.weights, i, limits.is_regression, groups.left)
-    return last_left, first_right if first_right < n_bins else i64(-1)

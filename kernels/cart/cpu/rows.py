@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
+from ...runtime.cpu.lanes import count_bits
 from ...runtime.cpu.team import prefetch
 from ...scalars.routing import is_left_category
 from ..problem import COUNT_SHIFT
@@ -31,6 +32,9 @@ class RowArrays(NamedTuple):
 
     values : int64, (n_outputs, n_rows); value_rank : uint32, the same shape
         The latter only for the absolute error: rank among the ``n_ranks`` distinct values.
+    unit : int
+        The packed weight of each row of two classes, if they all have the same and only random
+        splits of numeric features are looked at; then a node collects a bit for each row. Else 0.
     """
 
     classes: np.ndarray
@@ -38,6 +42,7 @@ class RowArrays(NamedTuple):
     value_rank: np.ndarray
     n_ranks: int
     weight: np.ndarray
+    unit: int
     output_begin: np.ndarray
     records: np.ndarray
 
@@ -45,8 +50,17 @@ class RowArrays(NamedTuple):
 @inlined
 def collect(rows, begin, end, groups, statistics):
     """Gather the weights and classes (or values) of a node's rows, add them up, and return
-    whether all rows are alike."""
+    whether all rows are alike. With ``rows.unit`` only the classes are gathered, as bits."""
     records = rows.records[begin:end]
+    if rows.unit != 0:
+        n_ones = _collect_bits(rows.classes[0], records, groups.ones)
+        statistics[0], statistics[1] = (records.size - n_ones) * rows.unit, n_ones * rows.unit
+        return (n_ones == 0) | (n_ones == records.size)
+    if rows.classes.shape[0] == 1 and statistics.size == 2:
+        statistics[0], statistics[1] = _collect_two_classes(
+            rows.weight, rows.classes[0], records, groups.weights, groups.items[0]
+        )
+        return (statistics[0] & MASK == 0) | (statistics[1] & MASK == 0)
     total = _collect_weights(rows.weight, records, groups.weights)
     if rows.classes.shape[0] == 0:
         pure = True
@@ -67,17 +81,46 @@ def collect(rows, begin, end, groups, statistics):
 
 @inner
 def _collect_weights(weight, records, weights):
-    n = u64(records.size)
     total = i64(0)
-    for i in range(n):
-        # The rows of a deep node lie anywhere in memory: what is needed 16 rows later is asked for
-        # now. The last rows ask for the last one again, not beyond the node.
-        prefetch(weight, records[min(i + PREFETCH_DISTANCE, n - u64(1))] & LOW_32)
+    for i in range(u64(records.size)):
         record = records[i]
         # Count and weight share a word, so that one addition keeps both.
         weights[i] = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
         total += weights[i]
     return total
+
+
+@inner
+def _collect_bits(classes, records, ones):
+    """Collect the classes, 0 or 1, as a bit for each row, and return how many are 1."""
+    n_ones = i64(0)
+    n = u64(records.size)
+    for first in range(u64(0), n, u64(64)):
+        word = u64(0)
+        for i in range(first, min(first + u64(64), n)):
+            # The last row's bit is the highest: the word is shifted into its place below.
+            word = (word >> u64(1)) | (u64(classes[records[i] & LOW_32]) << u64(63))
+        if n - first < u64(64):
+            word >>= u64(64) - (n - first)
+        ones[first >> u64(6)] = word
+        n_ones += i64(count_bits(word))
+    return n_ones
+
+
+@inner
+def _collect_two_classes(weight, classes, records, weights, items):
+    """Collect as ``_collect_weights`` and ``_collect_classes`` do, in one loop whose sums stay in
+    registers."""
+    total, ones = i64(0), i64(0)
+    for i in range(u64(records.size)):
+        record = records[i]
+        c = i64(classes[record & LOW_32])
+        packed = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
+        weights[i] = packed
+        items[i] = c
+        total += packed
+        ones += packed & -c
+    return total - ones, ones
 
 
 @inner
@@ -129,9 +172,9 @@ def part_rows(table, rows, node, bits, room):
             column, records, n_bins, bits, node.missing_left == 1, room.moved
         )
     else:
-        n_left = _move_by_code(
-            column, records, n_bins, node.last_left, node.missing_left == 1, room.moved
-        )
+        # -1: no code beside those up to the limit.
+        other = n_bins if node.missing_left == 1 else i64(-1)
+        n_left = _move_by_code(column, records, node.last_left, other, room.moved)
     # At a tie the right child counts as larger, as in the contract.
     larger = i64(1 if 2 * n_left > records.size else 0)
     if node.missing_left < 0:
@@ -154,14 +197,13 @@ def _send_unseen_left(column, records, n_bins, bits, seen):
 
 
 @inner
-def _move_by_code(column, records, n_bins, limit, missing_left, moved):
+def _move_by_code(column, records, limit, other, moved):
+    """Part the records by their codes: up to ``limit``, or ``other``, goes left."""
     left, right = u64(0), u64(0)
-    n = u64(records.size)
-    for i in range(n):
-        prefetch(column, records[min(i + PREFETCH_DISTANCE, n - u64(1))] & LOW_32)
+    for i in range(u64(records.size)):
         record = records[i]
         code = i64(column[record & LOW_32])
-        goes_left = u64(1) if code <= limit or (code == n_bins and missing_left) else u64(0)
+        goes_left = u64((code <= limit) | (code == other))
         # Both places are written, and one of the two numbers moves on: sides are hard to predict,
         # and a wrong guess costs more than the second write. ``left`` never overtakes i, so that no
         # record is lost before it is read.

@@ -51,6 +51,8 @@ class ScanGroups(NamedTuple):
         Packed.
     items : int64, (n_outputs, rows)
         Entry of the statistics of the row's class, or its value times its weight.
+    ones : uint64
+        A bit for each row of class 1, where ``RowArrays.unit`` is not 0.
     keys, buffer : uint64, (rows,)
         ``code << 32 | number of the row in the node``.
     histogram : int64
@@ -68,6 +70,7 @@ class ScanGroups(NamedTuple):
     by_rows: np.ndarray
     weights: np.ndarray
     items: np.ndarray
+    ones: np.ndarray
     keys: np.ndarray
     buffer: np.ndarray
     counters: np.ndarray

@@ -85,6 +85,8 @@ class ThreadScratch(NamedTuple):
     bits : uint32, (2, words)
         Categories on the left of the best split, and of one at hand.
     moved : uint64, (rows,)
+    codes : uint8 or uint32, (rows,)
+        Of a feature, for random splits.
     numbers : int64, (2, ...)
         The next number of a node of the thread's own, and the end of those that it has.
     most_entries : int
@@ -101,6 +103,7 @@ class ThreadScratch(NamedTuple):
     found: np.ndarray
     bits: np.ndarray
     moved: np.ndarray
+    codes: np.ndarray
     numbers: np.ndarray
     most_entries: int
 
@@ -163,6 +166,7 @@ def allocate_rooms(
         found=lines(2, FOUND),
         bits=lines((2, n_words), np.uint32),
         moved=lines(n, np.uint64),
+        codes=lines(n + WORD if params.random_splits == 1 else 0, table.codes.dtype),
         numbers=lines(CACHE_LINE),
         most_entries=entries,
     )
@@ -196,8 +200,9 @@ def _groups(
     seen_words = lines(n_flags // 8, np.uint64)
     return ScanGroups(
         by_rows=lines(1),
-        weights=lines(n),
-        items=lines((target.n_outputs, n)),
+        weights=lines(n + LANES),
+        items=lines((target.n_outputs, n + LANES)),
+        ones=lines((n + WORD) // WORD, np.uint64),
         keys=lines(keys, np.uint64),
         buffer=lines(keys, np.uint64),
         counters=lines(N_COUNTERS),
@@ -286,6 +291,7 @@ def room_of(thread, n_threads, rooms):
         _own(rooms.found, thread, n_threads),
         _own(rooms.bits, thread, n_threads),
         _own(rooms.moved, thread, n_threads),
+        _own(rooms.codes, thread, n_threads),
         _own(rooms.numbers, thread, n_threads),
         rooms.most_entries,
     )
@@ -297,6 +303,7 @@ def _groups_of(thread, n_threads, groups):
         _own(groups.by_rows, thread, n_threads),
         _own(groups.weights, thread, n_threads),
         _own(groups.items, thread, n_threads),
+        _own(groups.ones, thread, n_threads),
         _own(groups.keys, thread, n_threads),
         _own(groups.buffer, thread, n_threads),
         _own(groups.counters, thread, n_threads),

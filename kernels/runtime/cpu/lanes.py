@@ -43,6 +43,19 @@ def count_bits(typingctx, word):
 
 
 @Intrinsic
+def chosen(typingctx, condition, value, other):
+    """Return one of two int64, without a branch on the condition: the processor cannot guess it."""
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        found = builder.select(*args)
+        found.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return found
+
+    return types.int64(types.boolean, types.int64, types.int64), codegen
+
+
+@Intrinsic
 def byte_of(typingctx, words, index):
     """Read a byte of an array of words, which are taken for one line of bytes."""
     from llvmlite import ir
@@ -73,6 +86,30 @@ def flags_set(typingctx, flags, first):
         return builder.bitcast(is_set, ir.IntType(64))
 
     return types.uint64(flags, types.uint64), codegen
+
+
+@Intrinsic
+def lanes_left(typingctx, line, first, limit, other):
+    """Return a bit for each of the 64 entries of a line from entry ``first`` on that is at most
+    ``limit``, or equal to ``other``."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        vector = ir.VectorType(data.type.pointee, 64)
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        lanes = builder.load(place, align=1)
+        limit, other = (
+            _in_all_lanes(builder, builder.trunc(value, vector.element), vector)
+            for value in args[2:]
+        )
+        found = builder.or_(
+            builder.icmp_unsigned("<=", lanes, limit), builder.icmp_unsigned("==", lanes, other)
+        )
+        return builder.bitcast(found, ir.IntType(64))
+
+    return types.uint64(line, types.uint64, types.uint64, types.uint64), codegen
 
 
 @Intrinsic

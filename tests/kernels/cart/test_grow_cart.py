@@ -248,6 +248,34 @@ def test_parity_where_no_value_is_missing(target, oracle, same, n_classes, least
     assert (grown.end - grown.begin)[leaves].min() >= least
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["uint8", "uint32"])
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@pytest.mark.parametrize("in_sample", ["once", "some twice"])
+def test_parity_of_random_cuts_of_numbers(target, oracle, same, n_classes, wide, in_sample):
+    """With bins of several values or of one, missing values, and rows that all count alike."""
+    n = 200 if target.xp is np else 30
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 5))
+    X[:, 1] = rng.integers(0, 3, n)
+    X[:, 2:4][rng.random((n, 2)) < 0.1] = np.nan
+    X[:, 3] = np.where(np.isnan(X[:, 3]), np.nan, 2.0)
+    X[:, 4] = np.nan
+    y = np.nan_to_num(X[:, 0] + X[:, 2]) + rng.normal(size=n)
+    labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    weight = np.full(n, 3)
+    made = classes_target(labels, weight) if n_classes else values_target(y, weight)
+    multiplicity = np.ones((2, n), int)
+    multiplicity[0, ::7] = 0
+    if in_sample != "once":
+        multiplicity[1, ::5] = 2
+    dtype, max_bins = (np.uint32, n) if wide else (np.uint8, n // 4)
+    case = problem(X, made, multiplicity, dtype=dtype, max_bins=max_bins)
+    settings = {"criterion": GINI if n_classes else SQUARED_ERROR, "random_splits": 1}
+    grown, _ = equal_trees(same, case, target, oracle, **settings)
+    assert nodes_of(grown, 1)["missing_left"].any()
+    equal_trees(same, case, target, oracle, **settings, max_features=2, shuffle=1, max_leaves=9)
+
+
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.runtime.compilation import kernel
-from gpuens.kernels.runtime.cpu.lanes import flags_set, lanes_equal, largest_score, place_in_line
+from gpuens.kernels.runtime.cpu.lanes import (
+    chosen,
+    flags_set,
+    lanes_equal,
+    lanes_left,
+    largest_score,
+    place_in_line,
+)
 
 u64 = np.uint64
 
@@ -25,6 +32,16 @@ def _places(line, which, out):
 @kernel
 def _equal(line, value):
     return lanes_equal(line, value)
+
+
+@kernel
+def _left(line, first, limit, other):
+    return lanes_left(line, first, limit, other)
+
+
+@kernel
+def _larger(a, b):
+    return chosen(a > b, a, b)
 
 
 @kernel
@@ -51,6 +68,20 @@ def test_the_place_of_each_entry_is_that_of_a_stable_sort(dtype, n):
         np.testing.assert_array_equal(np.argsort(place), np.argsort(line[:n], kind="stable"))
         bits = int(_equal(line, u64(line[n - 1])))
         assert [bits >> i & 1 for i in range(32)] == (line == line[n - 1]).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
+def test_the_entries_up_to_a_limit_or_like_another(dtype):
+    most = np.iinfo(dtype).max
+    line = np.random.default_rng(0).integers(0, most, 100, dtype=dtype, endpoint=True)
+    for first, limit, other in ((0, most // 2, line[3]), (36, 0, most), (7, most, 0)):
+        bits = int(_left(line, u64(first), u64(limit), u64(other)))
+        expected = (line <= limit) | (line == other)
+        assert [bits >> i & 1 for i in range(64)] == expected[first : first + 64].tolist()
+
+
+def test_one_of_two_numbers_is_chosen():
+    assert [_larger(a, b) for a, b in ((-3, 5), (5, -3), (2, 2))] == [5, 5, 2]
 
 
 @pytest.mark.parametrize("n", [8, 24])
