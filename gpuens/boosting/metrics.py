@@ -60,9 +60,7 @@ def metrics_for(
 
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
-        return Metric(
-            "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
-        )
+        return Metric("loss", False, lambda rows: _loss_on(loss, rows, device))
     if isinstance(loss, SurvivalLoss) or entry == CONCORDANCE:
         return _of_survival(entry, loss, device)
     if isinstance(loss, RankingLoss) or ranking_metric_of(entry) is not None:
@@ -95,6 +93,10 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
             return float(scorer(predictor, y.reshape(len(y), -1), y))  # it has no sample_weight
 
     return Metric(name, True, lambda rows: _known(score(rows)), by_weight=False)
+
+
+def _loss_on(loss: Loss, rows: TrainingRows, device: Device) -> Later:
+    return loss.among(rows.workers).mean_later(rows.y, rows.raw, rows.weight, device)
 
 
 def _of_functions(entry: CustomMetric | ArrayMetric, loss: Loss, device: Device) -> Metric:
@@ -159,7 +161,8 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
     formula = metric.formula
 
     def compute(rows: TrainingRows) -> Later:
-        return loss.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
+        own = loss.among(rows.workers)
+        return own.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
 
     return Metric(metric.label, metric.higher_is_better, compute)
 

@@ -14,12 +14,12 @@ from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
-from ..estimators.validation import EvalSet, eval_sets, split_rows
+from ..estimators.validation import EvalSet, eval_sets, split_rows, training_set
 from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -149,8 +149,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         further = eval_sets(eval_set, eval_sample_weight)
         groups = _of_each(eval_group, "eval_group", eval_set, len(further))
         qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
-        training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
-        given = [_training_queries(training, group, qid, position)]
+        given = [_training_queries(training_set(X, y, sample_weight), group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
         return self._train(given, init)
@@ -227,7 +226,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
             columns.append(home.asarray(_read_position(position, n)))
         return read._replace(target=home.xp.stack(columns, axis=1))
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
+    def _read_y(
+        self, y: Any, n: int, device: Device, fit: bool, name: str, workers: Share
+    ) -> Array:
         return read_target(y, n, device, estimator=self, name=name)
 
     def _bytes_of_row(self) -> int:
@@ -296,8 +297,7 @@ def _of_each(values: Any, name: str, eval_set: Any, n: int) -> list[Any]:
 
 def _training_queries(rows: EvalSet, group: Any, qid: Any, position: Any) -> EvalSet:
     """Return the training rows with their queries, which workers may share."""
-    share = current_share()
-    if share is None:
+    if rows.workers is ONE_WORKER:
         return _with_queries(rows, group, qid, position, "")
     if qid is None:
         raise ValueError(
@@ -305,7 +305,8 @@ def _training_queries(rows: EvalSet, group: Any, qid: Any, position: Any) -> Eva
             "place of group: a query may have rows of two workers."
         )
     sizes = read_queries(group, qid, _count_rows(rows.y, rows.names[1]))
-    return rows._replace(of_queries=OfQueries(sizes, position, first_query_of_worker(qid, share)))
+    first = first_query_of_worker(qid, rows.workers)
+    return rows._replace(of_queries=OfQueries(sizes, position, first))
 
 
 def _with_queries(rows: EvalSet, group: Any, qid: Any, position: Any, prefix: str) -> EvalSet:

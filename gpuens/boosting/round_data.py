@@ -22,6 +22,7 @@ from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals
 from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.primitives import vectorise
@@ -45,12 +46,15 @@ class RawRows(NamedTuple):
         Where the user's is until all sets are read: CuPy would compile each function that reads it.
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
+    workers : Share
+        Those that share the rows.
     """
 
     data: str
     table: FeatureTable
     target: Array
     weight: Array
+    workers: Share = ONE_WORKER
 
 
 @dataclass
@@ -67,6 +71,8 @@ class TrainingRows:
         Raw predictions of the trees so far; updated.
     table : float32 or float64, shape (n_rows, n_features), or None
         The features, for linear functions in leaves.
+    workers : Share
+        Those that share the rows. Every one has evaluation sets as a whole.
     """
 
     codes: Codes | SparseCodes | StreamedCodes
@@ -74,6 +80,7 @@ class TrainingRows:
     weight: Array
     raw: Array
     table: Array | None = None
+    workers: Share = ONE_WORKER
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,11 @@ class Training:
         """This worker's rows."""
         return int(self.rows.raw.shape[1])
 
+    @property
+    def workers(self) -> Share:
+        """Those that share the rows."""
+        return self.rows.workers
+
     @lazy_property
     def keys(self) -> tuple[int, int]:
         """Keys of the draws for rounding and for the features of trees; drawn with integers of
@@ -139,7 +151,7 @@ class Training:
     @lazy_property
     def whole_weight(self) -> Array:
         """The weights as integers, for quantiles."""
-        return whole_weights(self.rows.weight, self.device)
+        return whole_weights(self.rows.weight, self.device, self.workers)
 
     def draws(self, round_: Round, trees: range) -> Draws:
         """Return the keys of some trees of a round."""

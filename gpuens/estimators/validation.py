@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share, current_share
 
 
 @dataclass
@@ -55,7 +56,7 @@ class EvalSet(NamedTuple):
     """Further rows, as the user passed them.
 
     ``data`` is their key in ``evals_result_``; ``names`` are the arrays' in error messages.
-    ``of_queries`` holds what a ranking has besides.
+    ``of_queries`` holds what a ranking has besides; ``workers`` share the training rows.
     """
 
     X: Any
@@ -64,10 +65,17 @@ class EvalSet(NamedTuple):
     data: str
     names: tuple[str, str, str]
     of_queries: Any = None
+    workers: Share = ONE_WORKER
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
         return dict(zip(self.names, (self.X, self.y, self.weight), strict=True))
+
+
+def training_set(X: Any, y: Any, sample_weight: Any) -> EvalSet:
+    """Return the training rows, where the workers that share them are read."""
+    names = "X", "y", "sample_weight"
+    return EvalSet(X, y, sample_weight, "training", names, workers=current_share())
 
 
 def eval_sets(eval_set: Any, weights: Any) -> list[EvalSet]:

@@ -17,7 +17,7 @@ import numpy as np
 from ..devices.array_functions import first_positions, smallest
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, smallest_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, smallest_of_all
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
@@ -208,8 +208,9 @@ def _integers(weight: np.ndarray) -> np.ndarray:
 
 
 def draw_rows(
-    n: int, fraction: float, weight: Array, seed: int, index: int, device: Device
-) -> Array:
+    n: int, fraction: float, weight: Array, seed: int, index: int, device: Device,
+    workers: Share = ONE_WORKER,
+) -> Array:  # fmt: skip
     """Draw the rows of a random sample without replacement.
 
     A row belongs to the sample if its hash, which depends only on (seed, index, row),
@@ -225,20 +226,20 @@ def draw_rows(
         Rows with weight 0 never belong.
     seed, index : int
         Random key, and the number of the draw.
+    workers : Share
 
     Returns
     -------
     int32, shape (n_sampled,)
         Ascending; empty (meaning all rows) if nothing is left out.
     """
-    share = current_share()
     keep = None if weight.size == 0 else weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
-        keep = small_draws(n, lambda rows: limit, weight, seed, index, device)
+        keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
     # The weights of some workers may leave rows out where those of others do not.
-    if share is not None:
-        return rows_of_worker(keep, share, device)
+    if workers is not ONE_WORKER:
+        return rows_of_worker(keep, workers, device)
     if keep is None or bool(keep.all()):
         return device.xp.empty(0, dtype=device.xp.int32)
     return rows_where(keep, device)
@@ -251,6 +252,7 @@ def small_draws(
     seed: int,
     index: int,
     device: Device,
+    workers: Share = ONE_WORKER,
 ) -> Array:
     """Find the rows whose hash is below their limit, and those with the smallest hash of all.
 
@@ -259,15 +261,14 @@ def small_draws(
     n : int
     limit_of : callable
         Gets neighbouring rows, and returns their limits: uint64, shape () or (n_rows,).
-    weight, seed, index, device
+    weight, seed, index, device, workers
         As for ``draw_rows``.
 
     Returns
     -------
     bool, shape (n,), on the device
     """
-    xp, share = device.xp, current_share()
-    first = 0 if share is None else share.first
+    xp, first = device.xp, workers.first
     key = int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
     kept = xp.empty(n, dtype=xp.bool)
     least, at_least = 2**32 + 1, list[Array]()
@@ -278,14 +279,16 @@ def small_draws(
         if weight.size:
             bits[weight[rows] == 0] = np.uint64(2**32)
         kept[rows] = bits < limit_of(rows)
-        if len(pieces) == 1 and share is None:  # without the host waiting for the smallest one
+        if (
+            len(pieces) == 1 and workers is ONE_WORKER
+        ):  # without the host waiting for the smallest one
             return kept | (bits == bits.min())
         smallest = int(bits.min())
         if smallest < least:
             least, at_least = smallest, []
         if smallest == least:
             at_least.append(xp.nonzero(bits == smallest)[0] + rows.start)
-    if least == smallest_of_all(least):
+    if least == smallest_of_all(least, workers):
         for rows_at_least in at_least:
             kept[rows_at_least] = True
     return kept

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..runtime.collective import ONE_WORKER, Collective, current_share
+from ..runtime.collective import Share, count_of_all
 from ..runtime.dtypes import TreeRecords
 from . import frontier as fr
 from .frontier import Frontier
@@ -54,8 +54,6 @@ def run_rounds(batch: Batch) -> None:
 class Started(NamedTuple):
     """A batch of trees before its first round.
 
-    workers : Collective
-        Those that share the rows: one if none do.
     frontier : Frontier
         Of the rows of all workers.
     own_begin : int64, shape (n_trees + 1,)
@@ -64,7 +62,6 @@ class Started(NamedTuple):
         Records of a tree, of all workers.
     """
 
-    workers: Collective
     frontier: Frontier
     own_begin: np.ndarray
     n_all: int
@@ -76,14 +73,12 @@ def start(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules,
+    workers: Share,
 ) -> Started:
     """Count the records of all workers, and return the batch whose trees have them (parameters:
     those of ``kernels.growth.grow``)."""
-    share = current_share()
-    workers = ONE_WORKER if share is None else share.collective
     n_trees, n_own = records.words.shape
-    n_all = np.array([n_own])
-    workers.add(n_all)
-    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
+    n_all = count_of_all(n_own, workers)
+    frontier = fr.allocate([n_all] * n_trees, keys, params, n_bins, rules)
     fr.set_statistics(frontier, records.sums, records.scales)
-    return Started(workers, frontier, n_own * np.arange(n_trees + 1), int(n_all[0]))
+    return Started(frontier, n_own * np.arange(n_trees + 1), n_all)

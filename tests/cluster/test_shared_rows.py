@@ -16,7 +16,14 @@ from gpuens.inputs import shared_tables
 from gpuens.kernels.growth.cpu import by_phases as shared_growth
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.growth.cpu.layout import layout
-from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
+from gpuens.kernels.runtime.collective import (
+    ONE_WORKER,
+    Alone,
+    Share,
+    current_share,
+    rows_of_all,
+    sharing,
+)
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import ordered_sum, weighted_mean
 from tests.support.thread_workers import cut, run_workers
@@ -311,7 +318,7 @@ def test_rows_held_out(monkeypatch, cls, target, weighted, n, fraction, ends):
     for shared in fit_shared(model, rows, ends):
         assert shared.evals_result_ == plain.evals_result_
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-    assert current_share() is None
+    assert current_share() is ONE_WORKER
 
 
 @pytest.mark.parametrize("holds_out", [False, True])
@@ -454,13 +461,13 @@ def test_sums_of_all_rows(n, kind):
 
     def work(collective):
         (own,) = pieces[collective.rank]
-        with sharing(Share(collective, [0, *ends][collective.rank], own.size, n)):
-            assert rows_of_all(own.size) == n
-            return ordered_sum(own, CPU), weighted_mean(own, abs(own) + 1.0, CPU)
+        workers = Share(collective, [0, *ends][collective.rank], own.size, n)
+        assert rows_of_all(own.size, workers) == n
+        mean = weighted_mean(own, abs(own) + 1.0, CPU, workers)
+        return ordered_sum(own, CPU, workers), mean
 
     expected = ordered_sum(values, CPU), weighted_mean(values, abs(values) + 1.0, CPU)
     assert run_workers(len(ends), work) == [expected] * len(ends)
-    assert current_share() is None
 
 
 class Squares(SquaredError):  # noqa: N818 (an error that is squared)

@@ -21,7 +21,7 @@ from ...inputs.sparse_bins import columns_that_split, fit_sparse_binner
 from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ...kernels.growth.params import GrowthParams
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import Share, current_share
+from ...kernels.runtime.collective import ONE_WORKER, Share
 from ...kernels.runtime.dtypes import MAX_BINS
 from ...tables.binned_table import BinnedTable
 from .shared_bins import fit_shared_binner, fit_shared_sparse_binner
@@ -57,20 +57,22 @@ class FeatureTable:
             self.values[at if is_streamed(self.values, device) else device.asarray(at)]
         )
 
-    def dealt(self, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> FeatureTable:
+    def dealt(
+        self, order: np.ndarray, ranges: list[tuple[int, int]], workers: Share
+    ) -> FeatureTable:
         """Return the rows that this worker gets of the table of all (see ``dealt_rows``)."""
-        return type(self)(dealt_rows(self.values, order, ranges, share))
+        return type(self)(dealt_rows(self.values, order, ranges, workers))
 
     def columns_to_grow_on(
-        self, params: GrowthParams, further: Sequence[int] | np.ndarray
+        self, params: GrowthParams, further: Sequence[int] | np.ndarray, workers: Share = ONE_WORKER
     ) -> np.ndarray | None:
         """Return the columns that may split nodes, and some further ones, int32; None: all."""
         return None
 
-    def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
+    def fit_binner(self, model: Any, weight: Array, device: Device, workers: Share) -> Binner:
         """Return the bins of the features, of all workers' rows where they share the table."""
-        if (share := current_share()) is not None:
-            return fit_shared_binner(model, self.values, weight, share, device)
+        if workers is not ONE_WORKER:
+            return fit_shared_binner(model, self.values, weight, workers, device)
         return fit_binner(
             self.values,
             weight if weight.size else None,
@@ -82,9 +84,11 @@ class FeatureTable:
             int(model.cat_hash_groups),
         )
 
-    def codes(self, binner: Binner, device: Device, name: str, streams: bool) -> Any:
+    def codes(
+        self, binner: Binner, device: Device, name: str, streams: bool, workers: Share
+    ) -> Any:
         """Return the bins of the rows on a device; in errors the table is called ``name``."""
-        return binner.codes_of(self.values, device)
+        return binner.codes_of(self.values, device, workers)
 
     def raw_predict(self, trees: Forest, device: Device) -> Array:
         """Return the raw predictions of trees, float64 of shape (n_outputs, n_rows), on the
@@ -106,11 +110,12 @@ class FeatureTable:
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), workers: Share = ONE_WORKER, weighted: bool = False,
     ) -> DataSize:  # fmt: skip
         """Return the properties that the memory of a training on the table depends on, if trees are
         grown on some columns, and ``evaluated`` are the evaluation sets."""
         n_rows, n_features = self.shape
+        n_all = None if workers is ONE_WORKER else workers.n_all
         return DataSize(
             (n_rows, n_features if columns is None else columns.size),
             self.values.itemsize,
@@ -125,7 +130,10 @@ class FeatureTable:
             evaluated_binned=sum(each.shape[0] for each in evaluated if each.is_binned),
         )
 
-    def bytes_of_bins(self, columns: np.ndarray | None, n_features: int, device: Device) -> int:
+    def bytes_of_bins(
+        self, columns: np.ndarray | None, n_features: int, device: Device,
+        workers: Share = ONE_WORKER,
+    ) -> int:  # fmt: skip
         """Return the bytes of the bins of some columns, ``n_features`` of them."""
         return self.shape[0] * code_bytes(n_features)
 
@@ -137,16 +145,16 @@ class EntriesTable(FeatureTable):
     without_values = "a sparse X", "whose values are not at hand", "X.toarray()"
 
     def columns_to_grow_on(
-        self, params: GrowthParams, further: Sequence[int] | np.ndarray
+        self, params: GrowthParams, further: Sequence[int] | np.ndarray, workers: Share = ONE_WORKER
     ) -> np.ndarray | None:
         if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
             return None
-        found = columns_that_split(self.values, params.min_samples_leaf)
+        found = columns_that_split(self.values, params.min_samples_leaf, workers)
         return np.union1d(found, further).astype(np.int32)
 
-    def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
-        if (share := current_share()) is not None:
-            return fit_shared_sparse_binner(model, self.values, weight, share, device)
+    def fit_binner(self, model: Any, weight: Array, device: Device, workers: Share) -> Binner:
+        if workers is not ONE_WORKER:
+            return fit_shared_sparse_binner(model, self.values, weight, workers, device)
         host = to_numpy(weight) if weight.size else None
         return fit_sparse_binner(self.values, host, int(model.max_bins), model._seed)
 
@@ -155,25 +163,28 @@ class EntriesTable(FeatureTable):
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), workers: Share = ONE_WORKER, weighted: bool = False,
     ) -> DataSize:  # fmt: skip
-        size = super().size(columns, device, n_outputs, evaluated, n_all, weighted)
+        size = super().size(columns, device, n_outputs, evaluated, workers, weighted)
         kept, n_features = self._kept(columns), size.shape[1]
-        most_places = int((np.minimum(entries_of_all(kept), MAX_BINS) + 2).sum())
+        most_places = int((np.minimum(entries_of_all(kept, workers), MAX_BINS) + 2).sum())
         return replace(
             size,
             is_there=True,
             n_sparse=self.shape[1],
-            n_places=most_places if stays_sparse(kept, device) else None,
-            bins=self.bytes_of_bins(columns, n_features, device),
+            n_places=most_places if stays_sparse(kept, device, workers) else None,
+            bins=self.bytes_of_bins(columns, n_features, device, workers),
             evaluated_bins=sum(
                 each.bytes_of_bins(columns, n_features, device) for each in evaluated
             ),
         )
 
-    def bytes_of_bins(self, columns: np.ndarray | None, n_features: int, device: Device) -> int:
+    def bytes_of_bins(
+        self, columns: np.ndarray | None, n_features: int, device: Device,
+        workers: Share = ONE_WORKER,
+    ) -> int:  # fmt: skip
         kept = self._kept(columns)
-        if stays_sparse(kept, device):
+        if stays_sparse(kept, device, workers):
             return ENTRY_BYTES * int(kept.entries.nnz)
         return super().bytes_of_bins(columns, n_features, device)
 
@@ -188,13 +199,15 @@ class BinsTable(FeatureTable):
     is_binned = True
     without_values = "a BinnedTable", "which has no values", "the rows as an array"
 
-    def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
-        if current_share() is not None:
+    def fit_binner(self, model: Any, weight: Array, device: Device, workers: Share) -> Binner:
+        if workers is not ONE_WORKER:
             raise TypeError("X must be an array or a data frame where workers share the rows.")
         binner: Binner = self.values.binner_for(int(model.max_bins), int(model.cat_hash_groups))
         return binner
 
-    def codes(self, binner: Binner, device: Device, name: str, streams: bool) -> Any:
+    def codes(
+        self, binner: Binner, device: Device, name: str, streams: bool, workers: Share
+    ) -> Any:
         return self.values.codes_for(binner, device, name, streams)
 
     def raw_predict(self, trees: Forest, device: Device) -> Array:
