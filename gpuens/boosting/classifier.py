@@ -12,13 +12,19 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
 from ..estimators.nothing_learned import warn_of_one_class
-from ..inputs.labels import class_factors, places_among, read_labels
+from ..estimators.validation import EvalSet
+from ..inputs.labels import (
+    class_factors,
+    classes_among_workers,
+    places_among,
+    read_labels,
+    require_classes,
+)
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, largest_of_all
+from ..kernels.runtime.collective import Share, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
-from .data.sharing import classes_of_all
 from .estimator import BoostingEstimator
 from .nothing_learned import ends
 from .round_data import RawRows
@@ -76,16 +82,14 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
     class_weight: Any = None
     init: Any = None
 
-    def _read_y(
-        self, y: Any, n: int, device: Device, fit: bool, name: str, workers: Share
-    ) -> Array:
-        is_shared = workers is not ONE_WORKER
-        fewest = 2 if fit and not is_shared else 1
-        labels = read_labels(y, n, device, estimator=self, min_classes=fewest, name=name)
-        if fit and not hasattr(self, "forest_"):
-            self.classes_ = labels.classes
-            if is_shared:
-                self.classes_ = classes_of_all(labels.classes, workers)
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        name = rows.names[1]
+        labels = read_labels(rows.y, n, device, estimator=self, name=name)
+        if fit:
+            classes = classes_among_workers(labels.classes, rows.workers)
+            require_classes(classes, 2, name)
+            if not hasattr(self, "forest_"):
+                self.classes_ = classes
         places = places_among(self.classes_, labels.classes)
         if unknown := labels.classes[places < 0].tolist():
             raise ValueError(
@@ -126,7 +130,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
                 else rows.target
                 for rows in sets[:2]
             )
-            ((low, high),) = ends(trained, sets[0].workers)
+            ((low, high),) = ends(trained, sets[0].table.workers)
             if low < high:
                 warn_of_one_class(sets[1].data, watched, self.classes_)
         return sets

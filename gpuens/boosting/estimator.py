@@ -197,7 +197,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if is_new:
             self._seed = seed_of(self.random_state)
         sets = self._training_sets(given, loss, device, before is None)
-        table, workers, loss = sets[0].table, sets[0].workers, self._fitted_loss
+        table, loss = sets[0].table, self._fitted_loss
+        workers = table.workers
         shape = rows_of_all(table.shape[0], workers), table.shape[1]
         continues = before is not None or workers is not ONE_WORKER
         ends = continues, self.do_early_stopping_
@@ -207,10 +208,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         n_rounds += before.n_iter if before and init is not None else 0
         settings = chosen._round_settings(n_rounds, shape)
         searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
-        dropped = self._features_to_drop(before)
-        columns = table.columns_to_grow_on(settings.params, dropped, workers)
+        columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
         size = table.size(
-            columns, device, loss.n_outputs, [rows.table for rows in sets[1:]], workers,
+            columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
             sets[0].weight.size > 0,
         )  # fmt: skip
         del table
@@ -230,7 +230,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 print(plan, file=sys.stderr)
         with plan.explaining():
             if is_new:
-                self._binner = sets[0].table.fit_binner(self, sets[0].weight, device, workers)
+                self._binner = sets[0].table.fit_binner(self, sets[0].weight, device)
             binner = self._binner
             if columns is not None:
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
@@ -322,7 +322,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
         target = _outputs_first(rows.target).astype(np.float64, copy=False)
-        loss = self._fitted_loss.among(rows.workers)
+        loss = self._fitted_loss.among(rows.table.workers)
         width = loss.n_outputs if settings.one_tree else 1
         base = base_of(loss, width, target, rows.weight, before, device)
         loss = loss.on_training_rows(target, rows.weight, base, device)
@@ -343,14 +343,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         streams: bool,
     ) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
-        codes = rows.table.codes(binner, device, rows.data, streams, rows.workers)
+        codes = rows.table.codes(binner, device, rows.data, streams)
         if dropout is None:
             raw = self._raw_before(start, rows.table, device)
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table.values) if self.linear_leaves else None
         of_rows = codes, _outputs_first(rows.target), rows.weight, raw, values
-        return rows.data, TrainingRows(*of_rows, rows.workers)
+        return rows.data, TrainingRows(*of_rows, rows.table.workers)
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, of which none is "auto" any more, for so many rounds, and rows of
@@ -443,7 +443,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         for rows, read in zip(given, sets, strict=True):
             target = read.target
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].workers)
+        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
         self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
         return sets
 
@@ -451,9 +451,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Hold rows out if early stopping needs an evaluation set and none is given."""
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
             return sets
-        if sets[0].workers is not ONE_WORKER:
+        if sets[0].table.workers is not ONE_WORKER:
             return hold_out(sets[0], self._split, self._split_reads_target())
-        data, table, target, weight, _ = sets[0]
+        data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
             RawRows(
@@ -478,7 +478,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
-        table = table_of(rows.X)
+        workers = rows.workers
+        table = table_of(rows.X, workers)
         if not table.is_binned:
             values = read_features(
                 rows.X,
@@ -487,19 +488,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 reset=fit and reset,
                 categorical_features=self.categorical_features,
                 name=X,
-                workers=rows.workers,
+                workers=workers,
             ).values
-            if rows.workers is not ONE_WORKER:
-                values = agreed_table(values, self, rows.workers)
-            table = table_of(values)
+            if workers is not ONE_WORKER:
+                values = agreed_table(values, self, workers)
+            table = table_of(values, workers)
         elif fit and reset:
             rows.X.describe(self)
         n = table.shape[0]
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
             reading_plan(table.shape, n_columns, device).require()
-        home, workers = home_of(rows.y, device), rows.workers
-        target = self._read_y(rows.y, n, home, fit, y, workers)
+        target = self._read_y(rows, n, home_of(rows.y, device), fit)
         weights = read_sample_weight(
             rows.weight, n, device, estimator=self, name=weight, workers=workers
         )
@@ -507,7 +507,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
         _require_float32(target, y)
         _require_float32(weights, weight)
-        return RawRows(rows.data, table, target, weights, workers)
+        return RawRows(rows.data, table, target, weights)
 
     def _class_weighted(
         self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Share
@@ -522,9 +522,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return categories.n_categories
 
     @abstractmethod
-    def _read_y(
-        self, y: Any, n: int, device: Device, fit: bool, name: str, workers: Share
-    ) -> Array:
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
         """Read the target as float64; class numbers for a classifier."""
 
     def _read_loss(self) -> Loss:

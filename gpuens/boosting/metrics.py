@@ -60,7 +60,12 @@ def metrics_for(
 
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
-        return Metric("loss", False, lambda rows: _loss_on(loss, rows, device))
+
+        def mean(rows: TrainingRows) -> Later:
+            own = loss.among(rows.workers)
+            return own.mean_later(rows.y, rows.raw, rows.weight, device)
+
+        return Metric("loss", False, mean)
     if isinstance(loss, SurvivalLoss) or entry == CONCORDANCE:
         return _of_survival(entry, loss, device)
     if isinstance(loss, RankingLoss) or ranking_metric_of(entry) is not None:
@@ -93,10 +98,6 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
             return float(scorer(predictor, y.reshape(len(y), -1), y))  # it has no sample_weight
 
     return Metric(name, True, lambda rows: _known(score(rows)), by_weight=False)
-
-
-def _loss_on(loss: Loss, rows: TrainingRows, device: Device) -> Later:
-    return loss.among(rows.workers).mean_later(rows.y, rows.raw, rows.weight, device)
 
 
 def _of_functions(entry: CustomMetric | ArrayMetric, loss: Loss, device: Device) -> Metric:

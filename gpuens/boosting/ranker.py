@@ -19,7 +19,7 @@ from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -226,10 +226,8 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
             columns.append(home.asarray(_read_position(position, n)))
         return read._replace(target=home.xp.stack(columns, axis=1))
 
-    def _read_y(
-        self, y: Any, n: int, device: Device, fit: bool, name: str, workers: Share
-    ) -> Array:
-        return read_target(y, n, device, estimator=self, name=name)
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        return read_target(rows.y, n, device, estimator=self, name=rows.names[1])
 
     def _bytes_of_row(self) -> int:
         return self._document_bytes

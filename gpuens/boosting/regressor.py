@@ -11,9 +11,9 @@ from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
+from ..estimators.validation import EvalSet
 from ..inputs.targets import columns_of, read_target, shape_of
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
 from ..losses import Loss
 from ..losses.distributions import DistributionLoss
 from ..losses.names import OF_DISTRIBUTIONS, OF_NUMBERS, OF_TIMES
@@ -82,10 +82,8 @@ class GradientBoostingRegressor(SurvivalBoosting):
     quantile: float | Sequence[float] | None = None
     init: Any = None
 
-    def _read_y(
-        self, y: Any, n: int, device: Device, fit: bool, name: str, workers: Share
-    ) -> Array:
-        columns = _columns(y)
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        columns, name = _columns(rows.y), rows.names[1]
         if not fit or hasattr(self, "forest_"):  # an evaluation set, or a warm start
             if len(columns) != self._n_targets:
                 raise ValueError(

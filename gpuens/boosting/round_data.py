@@ -46,15 +46,12 @@ class RawRows(NamedTuple):
         Where the user's is until all sets are read: CuPy would compile each function that reads it.
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
-    workers : Share
-        Those that share the rows.
     """
 
     data: str
     table: FeatureTable
     target: Array
     weight: Array
-    workers: Share = ONE_WORKER
 
 
 @dataclass
@@ -136,11 +133,6 @@ class Training:
         """This worker's rows."""
         return int(self.rows.raw.shape[1])
 
-    @property
-    def workers(self) -> Share:
-        """Those that share the rows."""
-        return self.rows.workers
-
     @lazy_property
     def keys(self) -> tuple[int, int]:
         """Keys of the draws for rounding and for the features of trees; drawn with integers of
@@ -151,7 +143,7 @@ class Training:
     @lazy_property
     def whole_weight(self) -> Array:
         """The weights as integers, for quantiles."""
-        return whole_weights(self.rows.weight, self.device, self.workers)
+        return whole_weights(self.rows.weight, self.device, self.rows.workers)
 
     def draws(self, round_: Round, trees: range) -> Draws:
         """Return the keys of some trees of a round."""

@@ -85,12 +85,17 @@ def read_labels(
         if y.dtype.kind == "f":
             require_finite(y, name, NO_LABEL)
         classes, codes = _encode(y, name)
-    if len(classes) < min_classes:
+    require_classes(classes, min_classes, name)
+    return Labels(classes, device.asarray(codes))
+
+
+def require_classes(classes: np.ndarray, fewest: int, name: str) -> None:
+    """Raise ValueError if there are too few classes."""
+    if len(classes) < fewest:
         raise ValueError(
             f"{name} holds {len(classes)} class ({classes[0]} in every row), the number of "
-            f"classes must be at least {min_classes}."
+            f"classes must be at least {fewest}."
         )
-    return Labels(classes, device.asarray(codes))
 
 
 def class_numbers(
@@ -165,6 +170,8 @@ def _is_text(labels: np.ndarray) -> bool:
 
 def classes_among_workers(classes: np.ndarray, workers: Share) -> np.ndarray:
     """Return the classes of all workers, ascending."""
+    if workers is ONE_WORKER:
+        return classes
     found = objects_of_all(classes, workers)
     if len({each.dtype.kind for each in found}) == 1:
         return np.unique(np.concatenate(found))

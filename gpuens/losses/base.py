@@ -164,7 +164,7 @@ class Loss:
     ) -> Totals:
         """Fill ``g`` and ``h`` of output k, whose raw prediction is ``raw``; see
         ``kernels.statistics.gradients``."""
-        return gradients(self.formula(k), target, raw, shared, weight, g, h, update, self.workers)
+        return gradients(self.formula(k), target, raw, shared, weight, g, h, self.workers, update)
 
     def gradients_of_outputs(
         self,
@@ -184,7 +184,7 @@ class Loss:
 
             def one(i: int) -> Totals:
                 of_rows = self.targets(y, outputs[i], device), raw[i], shared, weight, g[i], h[i]
-                return gradients(formulas[i], *of_rows, workers=self.workers)
+                return gradients(formulas[i], *of_rows, self.workers)
 
             return each(one, range(len(outputs)), g[0], self.workers)
         target, first_class = self.joint_targets(y, outputs)
@@ -239,6 +239,10 @@ class Loss:
             target = self.targets(y, k, device)
             total = total + row_values(formula(k), target, raw[k], shared)
         return mean_later(total, weight, device, self.workers, self._terms())
+
+    def _mean(self, values: Array, weight: Array, device: Device) -> float:
+        """Return the weighted mean of values of the rows."""
+        return mean_later(values, weight, device, self.workers)()
 
     def _terms(self) -> int:
         """Return the number that the sum over the outputs is divided by."""

@@ -367,8 +367,8 @@ class ArrayLoss(FunctionLoss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``. They were computed before an ``update`` could apply."""
-        what = shared[0, k], shared[1, k], raw[:0], weight, g, h
-        return gradients(formulas.Given(), *what, workers=self.workers)
+        own, second = shared[:, k]
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
     def gradients_of_outputs(
         self,

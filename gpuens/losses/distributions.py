@@ -13,7 +13,6 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from ..kernels.scalars.losses import Given, Logarithm, LogisticLink, LogLink, Po
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
-from ..numerics.weighted import Later, mean_later, weighted_mean
+from ..numerics.weighted import Later, mean_later
 from .base import Loss, first_row
 from .leaves import LeafBatch
 from .safe_steps import largest_step
@@ -72,8 +71,8 @@ class DistributionLoss(Loss):
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         values = self._values(y)
-        mean = weighted_mean(values, weight, device, self.workers)
-        variance = weighted_mean((values - mean) ** 2, weight, device, self.workers)
+        mean = self._mean(values, weight, device)
+        variance = self._mean((values - mean) ** 2, weight, device)
         # The mean of equal numbers may differ from them by a rounding error.
         counted = values[weight > 0.0] if weight.size else values
         ends = (float(counted.max()), float(-counted.min())) if counted.size else (-math.inf,) * 2
@@ -152,20 +151,19 @@ class LocationScaleLoss(DistributionLoss):
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         """Fit the constant distribution, by weighted least squares that are repeated."""
         values, inverse = self._values(y), self._inverse_df
-        mean = partial(weighted_mean, weight=weight, device=device, workers=self.workers)
-        centre = mean(values)
+        centre = self._mean(values, weight, device)
         apart = values - centre
-        square = mean(apart * apart)  # a GPU rounds powers differently
+        square = self._mean(apart * apart, weight, device)  # a GPU rounds powers differently
         variance = before = square
         for _ in range(FITTING_STEPS if inverse > 0.0 else 0):
             if square <= COLLAPSED * variance:
                 break
             before = square
             share = (1.0 + inverse) / (1.0 + inverse * (apart * apart / square))
-            total = mean(share)
-            centre = mean(share * values) / total
+            total = self._mean(share, weight, device)
+            centre = self._mean(share * values, weight, device) / total
             apart = values - centre
-            square = mean(share * (apart * apart))
+            square = self._mean(share * (apart * apart), weight, device)
         # Near the rounding errors of the centre the scale shrinks no further.
         rounding = min((ROUNDED * centre) ** 2, ROUNDED * variance)
         if square < max(COLLAPSING * before, rounding):
@@ -201,13 +199,12 @@ class LocationScaleLoss(DistributionLoss):
         residual, log_scale = shared
         if k == 1:
             how = formulas.LocationScale(self._inverse_df)
-            what = residual, log_scale, weight[:0], weight, g, h
-            return gradients(how, *what, workers=self.workers)
+            return gradients(how, residual, log_scale, weight[:0], weight, g, h, self.workers)
         by_weight = formulas.LocationWeight(self._inverse_df)
         share = row_values(by_weight, residual, log_scale, residual[:0])
         share = share * weight if weight.size else share
         slope, one = residual * (-1.0 / self.per_unit), log_scale * 0.0 + 1.0
-        return gradients(Given(), slope, one, residual[:0], share, g, h, workers=self.workers)
+        return gradients(Given(), slope, one, residual[:0], share, g, h, self.workers)
 
     def _bounded(self, k: int, step: np.ndarray, learning_rate: float) -> np.ndarray:
         """Weighted least squares for the location, at most whole steps of them. The scale's square
@@ -338,14 +335,13 @@ class NegativeBinomial(DistributionLoss):
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         xp = device.xp
-        of_rows = partial(weighted_mean, weight=weight, device=device, workers=self.workers)
-        mean = float(log(np.float64(of_rows(y))))
+        mean = float(log(np.float64(self._mean(y, weight, device))))
         raw = xp.zeros((2, y.shape[0])) + mean
 
         def slope(log_size: float) -> tuple[float, float]:
             raw[1] = log_size
             g, h = self._of_size(y, self.shared(y, raw, device))
-            return of_rows(g), of_rows(h)
+            return self._mean(g, weight, device), self._mean(h, weight, device)
 
         log_size = minimise(slope, LARGEST_LOG_SIZE)
         return np.array([mean, max(log_size, SMALLEST_LOG_SIZE)])
@@ -374,10 +370,10 @@ class NegativeBinomial(DistributionLoss):
         update: Update | None = None,
     ) -> Totals:
         if k == 1:
-            what = *self._of_size(target, shared), weight[:0], weight, g, h
-            return gradients(Given(), *what, workers=self.workers)
+            both = self._of_size(target, shared)
+            return gradients(Given(), *both, weight[:0], weight, g, h, self.workers)
         share = shared[3] * weight if weight.size else shared[3]
-        return gradients(Poisson(), target, raw, weight[:0], share, g, h, workers=self.workers)
+        return gradients(Poisson(), target, raw, weight[:0], share, g, h, self.workers)
 
     def _of_size(self, y: Array, shared: Array) -> tuple[Array, Array]:
         """Return the gradient and the information of ln r."""

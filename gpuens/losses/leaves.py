@@ -153,8 +153,7 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
     g, h = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     nothing = rows.raw[:0]
-    what = rows.target, moved, nothing, rows.weight, g, h
-    totals = gradients(Huber(delta), *what, workers=rows.workers)
+    totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h, rows.workers)
     sum_g, sum_h = node_sums(rows, g, h, totals)
     at_leaves = rows.left < 0
     step = np.zeros_like(value)
@@ -176,5 +175,5 @@ def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarra
     change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     one = rows.device.xp.ones_like(rows.raw)
     what = after - before, one, nothing, rows.weight, change, ones
-    totals = gradients(Given(), *what, workers=rows.workers)
+    totals = gradients(Given(), *what, rows.workers)
     return node_sums(rows, change, ones, totals)[0]

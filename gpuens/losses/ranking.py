@@ -198,8 +198,8 @@ class RankingLoss(Loss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``, weighted."""
-        what = shared[0], shared[1], raw[:0], weight, g, h
-        return gradients(formulas.Given(), *what, workers=self.workers)
+        own, second = shared
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         raise ValueError(
@@ -262,7 +262,7 @@ class PairLoss(RankingLoss):
         g, h = (device.xp.empty(position.shape[0], dtype=device.xp.float32) for _ in range(2))
         largest = largest_of_all(int(weight.max()), self.workers) if weight.size else 1.0
         what = both[0], both[1], both[0, :0], weight / largest, g, h
-        totals = gradients(formulas.Given(), *what, workers=self.workers)
+        totals = gradients(formulas.Given(), *what, self.workers)
         scales = fixed_point_scales(totals, g.shape[0], self.workers)
         sums = leaf_sums(position, g, h, scales, bias.value.size, self.workers)
         penalty = float(self.position_l2) * bias.counts

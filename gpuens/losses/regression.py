@@ -19,7 +19,7 @@ from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
-from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
+from ..numerics.weighted import weighted_quantile, whole_weights
 from .base import RegressionLoss, columns_first, first_row
 from .leaves import LeafBatch, LeafRows, huber_steps, node_sums, residual_quantiles
 from .safe_steps import largest_step
@@ -37,7 +37,7 @@ class SquaredError(RegressionLoss):
         return formulas.SquaredError()
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        return weighted_mean(target, weight, device, self.workers)
+        return self._mean(target, weight, device)
 
 
 class _ValuesByTree(RegressionLoss):
@@ -178,7 +178,7 @@ class Huber(_ValuesByTree):
         median = weighted_quantile(target, whole, 0.5, device, self.workers)
         delta = self._delta(target - median, whole, device)
         clipped = device.xp.clip(target - median, -delta, delta)
-        return median + weighted_mean(clipped, weight, device, self.workers)
+        return median + self._mean(clipped, weight, device)
 
     def on_training_rows(self, y: Array, weight: Array, base: np.ndarray, device: Device) -> Huber:
         raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
@@ -230,14 +230,14 @@ class _PositiveLoss(RegressionLoss):
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         for k in range(self.n_outputs):
             target = self.targets(y, k, device)
-            if not weighted_mean(target, weight, device, self.workers) > 0:
+            if not self._mean(target, weight, device) > 0:
                 raise ValueError(
                     f"loss={self.name!r} requires non-negative y and sum(y) > 0. y is zero in "
                     "every row of positive weight: there is nothing to learn."
                 )
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        return float(log(np.float64(weighted_mean(target, weight, device, self.workers))))
+        return float(log(np.float64(self._mean(target, weight, device))))
 
     def raw_of(self, predicted: np.ndarray) -> np.ndarray:
         if not (predicted > 0).all():

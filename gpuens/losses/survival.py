@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +31,7 @@ from ..kernels.survival.intervals import (
     interval_values,
 )
 from ..numerics.shared_rows import of_all_rows, of_own_rows
-from ..numerics.weighted import Later, mean_later, sum_later, weighted_mean
+from ..numerics.weighted import Later, mean_later, sum_later
 from .base import Loss
 from .risk_sets import RiskSets, gradients_of, risk_sets, risks_of
 from .safe_steps import largest_step
@@ -97,8 +96,8 @@ class SurvivalLoss(Loss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``, weighted."""
-        what = shared[0], shared[1], raw[:0], weight, g, h
-        return gradients(formulas.Given(), *what, workers=self.workers)
+        own, second = shared
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
 
 @dataclass(frozen=True)
@@ -296,12 +295,11 @@ class AFT(SurvivalLoss):
         bounds = _logarithms(y, device)
         finite = xp.where(abs(bounds) < UNBOUNDED, bounds, 0.0)
         middle = xp.where(bounds[LOWER] > -UNBOUNDED, finite[LOWER], finite[UPPER])
-        mean = partial(weighted_mean, weight=weight, device=device, workers=self.workers)
-        constant = mean(middle)
+        constant = self._mean(middle, weight, device)
         limit = self.largest_step(1.0)
         for _ in range(STEPS_TO_CONSTANT):
             both = self._gradients(bounds, xp.full(middle.shape[0], constant))
-            slope, curvature = map(mean, both)
+            slope, curvature = (self._mean(values, weight, device) for values in both)
             step = max(-limit, min(limit, slope / max(curvature, LEAST_CURVATURE)))
             constant -= step
             if abs(step) < 1e-9 * float(self.scale):

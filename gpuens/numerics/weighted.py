@@ -64,17 +64,11 @@ def _sum_of_blocks(
     return low + _sum_of_blocks(values, first + step, *how)
 
 
-def weighted_mean(
-    values: Array, weight: Array, device: Device, workers: Share = ONE_WORKER
-) -> float:
-    """Return the mean of float64 values; ``weight`` is empty if all weights are 1."""
-    return mean_later(values, weight, device, workers)()
-
-
 def mean_later(
     values: Array, weight: Array, device: Device, workers: Share = ONE_WORKER, n_terms: int = 1
 ) -> Later:
-    """Asynchronous ``weighted_mean``: return a callable that waits for the value.
+    """Return a callable that waits for the mean of float64 values; ``weight`` is empty if all
+    weights are 1.
 
     Each value is a sum of ``n_terms``, over which the mean is taken too.
     """

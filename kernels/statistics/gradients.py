@@ -25,8 +25,8 @@ def gradients(
     weight: Array,
     g: Array,
     h: Array,
-    update: Update | None = None,
     workers: Share = ONE_WORKER,
+    update: Update | None = None,
 ) -> Totals:
     """Fill ``g`` and ``h`` and measure them.
 
@@ -45,10 +45,10 @@ def gradients(
         Empty: every weight is 1.
     g, h : float32, shape (n,)
         Written.
+    workers : Share
     update : Update or None
         Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel, where leaves
         are uint16.
-    workers : Share
 
     Returns
     -------

@@ -25,7 +25,7 @@ from gpuens.kernels.runtime.collective import (
     sharing,
 )
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
-from gpuens.numerics.weighted import ordered_sum, weighted_mean
+from gpuens.numerics.weighted import mean_later, ordered_sum
 from tests.support.thread_workers import cut, run_workers
 
 N = 6_500
@@ -463,10 +463,9 @@ def test_sums_of_all_rows(n, kind):
         (own,) = pieces[collective.rank]
         workers = Share(collective, [0, *ends][collective.rank], own.size, n)
         assert rows_of_all(own.size, workers) == n
-        mean = weighted_mean(own, abs(own) + 1.0, CPU, workers)
-        return ordered_sum(own, CPU, workers), mean
+        return ordered_sum(own, CPU, workers), mean_later(own, abs(own) + 1.0, CPU, workers)()
 
-    expected = ordered_sum(values, CPU), weighted_mean(values, abs(values) + 1.0, CPU)
+    expected = ordered_sum(values, CPU), mean_later(values, abs(values) + 1.0, CPU)()
     assert run_workers(len(ends), work) == [expected] * len(ends)
 
 

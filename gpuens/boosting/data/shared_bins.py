@@ -1,4 +1,4 @@
-"""Bins of a table whose rows several workers workers."""
+"""Bins of a table whose rows several workers share."""
 
 from __future__ import annotations
 

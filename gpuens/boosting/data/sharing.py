@@ -13,7 +13,6 @@ import numpy as np
 
 from ...devices.placement import Device, to_numpy
 from ...estimators.training import Evaluation, TrainingState
-from ...inputs.labels import classes_among_workers
 from ...inputs.shared_tables import (
     dealt_rows,
     ranges_among,
@@ -93,22 +92,6 @@ def evaluations(
     return found
 
 
-def classes_of_all(classes: np.ndarray, workers: Share) -> np.ndarray:
-    """Return the classes of all workers, ascending.
-
-    Raises
-    ------
-    ValueError
-        There is only one.
-    """
-    found = classes_among_workers(classes, workers)
-    if len(found) < 2:
-        raise ValueError(
-            f"y holds 1 class ({found[0]} in every row), the number of classes must be at least 2."
-        )
-    return found
-
-
 def callbacks_of_all(callbacks: Sequence[Any], workers: Share) -> list[Any]:
     """Return the callbacks of this worker. Those of the user are called on the first worker, whose
     decision holds for all."""
@@ -167,7 +150,7 @@ def hold_out(
     reads_target : bool
         Whether it needs the targets.
     """
-    workers = rows.workers
+    workers = rows.table.workers
     collective = workers.collective
     target = np.broadcast_to(0.0, workers.n_all)
     has_weight = rows.weight > 0
@@ -184,10 +167,8 @@ def hold_out(
     return [
         RawRows(
             name,
-            rows.table.dealt(order, parts, workers),
-            dealt_rows(rows.target, order, parts, workers),
-            dealt_rows(rows.weight, order, parts, workers),
-            own,
+            rows.table.dealt(order, parts, own),
+            *(dealt_rows(values, order, parts, workers) for values in (rows.target, rows.weight)),
         )
         for name, order, parts, own in (
             (rows.data, train, ranges, new),

@@ -101,10 +101,10 @@ class LinearLeafValues(LeafValues):
 
     def __init__(self, training: Training, gradients: Gradients) -> None:
         super().__init__(training, gradients)
-        table, ridge = training.rows.table, training.settings.ridge
-        assert table is not None and ridge is not None
-        self._table, self._ridge = table, ridge
-        self._bounds = Bounds.of(table, training.rows.weight, training.device, training.workers)
+        rows, ridge = training.rows, training.settings.ridge
+        assert rows.table is not None and ridge is not None
+        self._table, self._ridge = rows.table, ridge
+        self._bounds = Bounds.of(rows.table, rows.weight, training.device, rows.workers)
 
     def trees(self, round_: Round, batch: Batch) -> list[OutputTree]:
         trees = super().trees(round_, batch)

@@ -87,7 +87,7 @@ class RowSampler:
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training
         weight, device = training.rows.weight, training.device
-        how = seed, index, device, training.workers
+        how = seed, index, device, training.rows.workers
         drawn = draw_rows(training.n_rows, fraction, weight, *how)
         return Sample(drawn, device.xp.empty(0, dtype=device.xp.float32))
 
@@ -99,7 +99,7 @@ class RowSampler:
     @lazy_property
     def _balanced(self) -> Array:
         """The chance of each row to be drawn, by its class; kept."""
-        training, workers = self._training, self._training.workers
+        training, workers = self._training, self._training.rows.workers
         classes = training.rows.y.astype(np.int64)
         n_classes = int(largest_of_all(float(classes.max()), workers)) + 1
         fraction = training.settings.sampling.fraction
@@ -179,7 +179,7 @@ class Gradients:
     def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
         """Multiply the gradients of a sample by the factors of its rows."""
 
-        device, workers = self.training.device, self.training.workers
+        device, workers = self.training.device, self.training.rows.workers
 
         def scaled(i: int) -> Totals:
             own = scale_statistics(self.g[i], self.h[i], round_.sample, device, workers)
@@ -223,7 +223,7 @@ class Gradients:
         found = []
         for k in range(loss.n_outputs):
             self._of_output(loss, k, shared)
-            how = self.training.device, self.training.workers
+            how = self.training.device, self.training.rows.workers
             found.append(ordered_sum(self.g[0].astype(np.float64) ** 2, *how))
         return found
 
@@ -270,7 +270,7 @@ class TreeGrowth:
         """Start to grow some trees of a round on gradients, arrays of a line a tree."""
         training = self.training
         codes, draws = training.rows.codes, training.draws(round_, trees)
-        workers = training.workers
+        workers = training.rows.workers
         how = draws.rounding, draws.first, [scales_for(t, training.n_rows, workers) for t in totals]
         records = records_for(codes, g, h, round_.sample.rows, *how, workers)
         return grow(
@@ -296,7 +296,7 @@ def params_of(training: Training, sample: Sample) -> GrowthParams:
 
 def _weight_of(training: Training, sample: Sample) -> float:
     """Return the weight of a round's rows; rows that are drawn with factors count for all."""
-    weight, workers, drawn = training.rows.weight, training.workers, sample.rows
+    weight, workers, drawn = training.rows.weight, training.rows.workers, sample.rows
     is_part = drawn.size > 0 and sample.factor.size == 0
     if weight.size:
         own = selected(weight, drawn) if is_part else weight
@@ -340,7 +340,7 @@ class LeafValues:
             params=training.settings.params,
             learning_rate=round_.rate,
             device=training.device,
-            workers=training.workers,
+            workers=training.rows.workers,
         )
 
     def _bounded(self, batch: Batch, values: Sequence[NodeValues]) -> Sequence[NodeValues]:

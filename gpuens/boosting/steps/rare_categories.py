@@ -74,7 +74,7 @@ def smoothing_of_features(training: Training) -> np.ndarray:
     of = PieceGradients(training) if training.settings.in_pieces else Gradients(training, 1)
     gradients = of.of_rows([at for at, _ in found])
     for f, (_, bins), g in zip(rare, found, gradients, strict=True):
-        rows = credible_rows(*_of_all_workers(bins, g, training.workers)) / share_of_rare[f]
+        rows = credible_rows(*_of_all_workers(bins, g, training.rows.workers)) / share_of_rare[f]
         smoothing[f] = math.ceil(STEPS * min(AUTO_SMOOTHING, rows)) / STEPS
     return smoothing if (smoothing < AUTO_SMOOTHING).any() else np.empty(0)
 

@@ -88,7 +88,7 @@ def gradients_of_outputs(
         if first_class != NO_CLASS:
             target = xp.astype(y == first_class + i, xp.float64)
         own = raw[i, ...], shift, weight, g[i, ...], h[i, ...]
-        return gradients_of(loss, target, *own, workers=workers)
+        return gradients_of(loss, target, *own, workers)
 
     return each(of, range(raw.shape[0]), raw[0, ...], workers)
 
