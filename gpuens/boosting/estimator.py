@@ -23,14 +23,7 @@ from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
 from ..estimators.training import TrainingPlan, rounds_in_words, train
-from ..estimators.validation import (
-    EarlyStopping,
-    EvalSet,
-    eval_sets,
-    split_rows,
-    training_set,
-    validation_set,
-)
+from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
@@ -40,7 +33,7 @@ from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
@@ -135,7 +128,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             y, sample_weight = X.beside(y, sample_weight, is_classifier(self))
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
-        training = training_set(X, y, sample_weight)
+        names = "X", "y", "sample_weight"
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
         return self._train([training, *further], init)
 
     def _train(self, given: list[EvalSet], init: Any) -> Any:

@@ -14,12 +14,12 @@ from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
-from ..estimators.validation import EvalSet, eval_sets, split_rows, training_set
+from ..estimators.validation import EvalSet, eval_sets, split_rows
 from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER
+from ..kernels.runtime.collective import ONE_WORKER, current_share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -149,7 +149,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         further = eval_sets(eval_set, eval_sample_weight)
         groups = _of_each(eval_group, "eval_group", eval_set, len(further))
         qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
-        given = [_training_queries(training_set(X, y, sample_weight), group, qid, position)]
+        names = "X", "y", "sample_weight"
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
+        given = [_training_queries(training, group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
         return self._train(given, init)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, current_share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 
 
 @dataclass
@@ -70,12 +70,6 @@ class EvalSet(NamedTuple):
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
         return dict(zip(self.names, (self.X, self.y, self.weight), strict=True))
-
-
-def training_set(X: Any, y: Any, sample_weight: Any) -> EvalSet:
-    """Return the training rows, where the workers that share them are read."""
-    names = "X", "y", "sample_weight"
-    return EvalSet(X, y, sample_weight, "training", names, workers=current_share())
 
 
 def eval_sets(eval_set: Any, weights: Any) -> list[EvalSet]:

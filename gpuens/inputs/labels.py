@@ -214,12 +214,9 @@ def as_classes(y: Any) -> Any:
 
 
 def class_factors(
-    class_weight: Any,
-    classes: np.ndarray,
-    codes: np.ndarray,
-    weight: np.ndarray | None,
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None,
     workers: Share,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Return the factor of each class.
 
     Parameters

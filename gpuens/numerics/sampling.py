@@ -17,13 +17,12 @@ import numpy as np
 from ..devices.array_functions import first_positions, smallest
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, smallest_of_all
+from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Share, count_of_all, largest_of_all
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS
 from ..kernels.statistics.samples import count_draws
-from .shared_rows import rows_of_worker
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -231,18 +230,19 @@ def draw_rows(
     Returns
     -------
     int32, shape (n_sampled,)
-        Ascending; empty (meaning all rows) if nothing is left out.
+        Ascending; empty (meaning all rows) if no worker leaves a row out; ``NO_ROWS`` for none of
+        this worker's.
     """
     keep = None if weight.size == 0 else weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
         keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
     # The weights of some workers may leave rows out where those of others do not.
-    if workers is not ONE_WORKER:
-        return rows_of_worker(keep, workers, device)
-    if keep is None or bool(keep.all()):
+    n_left_out = 0 if keep is None else int(device.xp.count_nonzero(~keep))
+    if not count_of_all(n_left_out, workers):
         return device.xp.empty(0, dtype=device.xp.int32)
-    return rows_where(keep, device)
+    rows = device.xp.arange(n, dtype=np.int32) if keep is None else rows_where(keep, device)
+    return rows if rows.size else NO_ROWS
 
 
 def small_draws(
@@ -288,7 +288,7 @@ def small_draws(
             least, at_least = smallest, []
         if smallest == least:
             at_least.append(xp.nonzero(bits == smallest)[0] + rows.start)
-    if least == smallest_of_all(least, workers):
+    if least == -largest_of_all(-least, workers):
         for rows_at_least in at_least:
             kept[rows_at_least] = True
     return kept

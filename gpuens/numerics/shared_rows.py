@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..devices.array_functions import contiguous
-from ..devices.placement import Device, module_of, to_numpy
-from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Share, count_of_all, halved
+from ..devices.placement import module_of, to_numpy
+from ..kernels.runtime.collective import ONE_WORKER, Share, halved
 from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
@@ -59,18 +59,6 @@ def _exact_sums(values: np.ndarray) -> tuple[float, float]:
     if not magnitude < EXACT or (np.rint(values) != values).any():
         return np.inf, 0.0
     return magnitude, float(values.sum())
-
-
-def rows_of_worker(keep: Any, workers: Share, device: Device) -> Any:
-    """Return the rows of a sample that this worker has, as ``draw_rows`` does: an empty array is
-    for all rows of all workers, ``NO_ROWS`` for none of this one."""
-    xp = device.xp
-    if not count_of_all(0 if keep is None else int(xp.count_nonzero(~keep)), workers):
-        return xp.empty(0, dtype=xp.int32)
-    if keep is None:
-        return xp.arange(workers.n_own, dtype=xp.int32)
-    rows = xp.nonzero(keep)[0].astype(np.int32)
-    return rows if rows.size else NO_ROWS
 
 
 def of_all_rows(values: Any, workers: Share) -> Any:

@@ -13,7 +13,7 @@ their rows are, and share this one::
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -51,22 +51,6 @@ def run_rounds(batch: Batch) -> None:
         batch.open_nodes()
 
 
-class Started(NamedTuple):
-    """A batch of trees before its first round.
-
-    frontier : Frontier
-        Of the rows of all workers.
-    own_begin : int64, shape (n_trees + 1,)
-        Where the records of each tree begin among this worker's.
-    n_all : int
-        Records of a tree, of all workers.
-    """
-
-    frontier: Frontier
-    own_begin: np.ndarray
-    n_all: int
-
-
 def start(
     n_bins: np.ndarray,
     records: TreeRecords,
@@ -74,11 +58,12 @@ def start(
     params: GrowthParams,
     rules: FeatureRules,
     workers: Share,
-) -> Started:
-    """Count the records of all workers, and return the batch whose trees have them (parameters:
-    those of ``kernels.growth.grow``)."""
+) -> tuple[Frontier, np.ndarray, int]:
+    """Return the frontier of the rows of all workers (parameters: those of
+    ``kernels.growth.grow``), where the records of each tree begin among this worker's, int64 of
+    shape (n_trees + 1,), and how many all workers have of a tree."""
     n_trees, n_own = records.words.shape
     n_all = count_of_all(n_own, workers)
     frontier = fr.allocate([n_all] * n_trees, keys, params, n_bins, rules)
     fr.set_statistics(frontier, records.sums, records.scales)
-    return Started(frontier, n_own * np.arange(n_trees + 1), n_all)
+    return frontier, n_own * np.arange(n_trees + 1), n_all

@@ -144,16 +144,6 @@ def sharing(share: Share) -> Iterator[None]:
         _share.reset(token)
 
 
-@contextmanager
-def not_sharing() -> Iterator[None]:
-    """Let the fits inside the block work on tables that every worker has as a whole."""
-    token = _share.set(ONE_WORKER)
-    try:
-        yield
-    finally:
-        _share.reset(token)
-
-
 def rows_of_all(n: int, workers: Share) -> int:
     """Return the number of rows of all workers where this one has n."""
     if workers is ONE_WORKER:
@@ -198,11 +188,6 @@ def largest_of_all(value: float, workers: Share) -> float:
 def largest_of_each(values: np.ndarray, workers: Share) -> np.ndarray:
     """Return the largest of each entry of the arrays of all workers."""
     return np.max(workers.collective.gather(values[None]), axis=(0, 1))
-
-
-def smallest_of_all(value: int, workers: Share) -> int:
-    """Return the smallest of a whole number of every worker."""
-    return int(np.min(workers.collective.gather(np.array([value]))))
 
 
 def objects_of_all(value: Any, workers: Share) -> list[Any]:

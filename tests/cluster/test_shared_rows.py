@@ -16,14 +16,7 @@ from gpuens.inputs import shared_tables
 from gpuens.kernels.growth.cpu import by_phases as shared_growth
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.growth.cpu.layout import layout
-from gpuens.kernels.runtime.collective import (
-    ONE_WORKER,
-    Alone,
-    Share,
-    current_share,
-    rows_of_all,
-    sharing,
-)
+from gpuens.kernels.runtime.collective import ONE_WORKER, Alone, Share, current_share, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import mean_later, ordered_sum
 from tests.support.thread_workers import cut, run_workers
@@ -462,7 +455,6 @@ def test_sums_of_all_rows(n, kind):
     def work(collective):
         (own,) = pieces[collective.rank]
         workers = Share(collective, [0, *ends][collective.rank], own.size, n)
-        assert rows_of_all(own.size, workers) == n
         return ordered_sum(own, CPU, workers), mean_later(own, abs(own) + 1.0, CPU, workers)()
 
     expected = ordered_sum(values, CPU), mean_later(values, abs(values) + 1.0, CPU)()

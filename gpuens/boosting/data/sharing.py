@@ -13,10 +13,7 @@ import numpy as np
 
 from ...devices.placement import Device, to_numpy
 from ...estimators.training import Evaluation, TrainingState
-from ...inputs.shared_tables import (
-    dealt_rows,
-    ranges_among,
-)
+from ...inputs.shared_tables import dealt_rows, ranges_among
 from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Share, objects_of_all
 from ...losses import ArrayLoss, CustomLoss, Loss
 from ...losses.classes import Exponential, Focal, LogLoss

@@ -94,8 +94,7 @@ def goss_chances(
         least = smallest(importance, n - n_top)
     above, ties = importance > least, importance == least
     room = n_top - count_of_all(int(xp.count_nonzero(above)), workers)
-    if workers is not ONE_WORKER:
-        room -= count_before(int(ties.sum()), workers)
+    room -= count_before(int(ties.sum()), workers)
     first = ties & (xp.cumulative_sum(xp.astype(ties, xp.int64)) <= room)
     chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
     return xp.where(above | first, 1.0, chance)

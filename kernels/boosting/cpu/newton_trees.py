@@ -237,7 +237,7 @@ def add_newton_trees(
 
 
 def _add_trees_of_workers(
-    codes: Any, n_bins: np.ndarray, g: np.ndarray, *others: Any
+    codes: Codes, n_bins: np.ndarray, g: np.ndarray, *others: Any
 ) -> NewtonTrees:
     """Compose the round of the operations that it is made of, which meet the other workers."""
     # Records and leaves have the same memory in all rounds. Dask has its workers return memory to
