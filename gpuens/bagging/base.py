@@ -188,12 +188,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         if workers is not ONE_WORKER:
             values = agreed_table(values, self, workers)
         n_own = values.shape[0]
-        n_rows = rows_of_all(n_own, workers)
         target = self._read_y(y, n_own, device, bool(members), workers)
         weight = read_sample_weight(sample_weight, n_own, CPU, estimator=self, workers=workers)
         weight = rows_of_workers(weight, workers)
         seed = plans[0].seed if plans else seed_of(self.random_state)
-        plan = sampling_plan(self, n_rows, weight, seed)
+        plan = sampling_plan(self, rows_of_all(n_own, workers), weight, seed)
         if not plan.sees_all_features:
             check_columns(base)
         if workers is not ONE_WORKER:

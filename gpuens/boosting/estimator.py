@@ -191,8 +191,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if is_new:
             self._seed = seed_of(self.random_state)
         sets = self._training_sets(given, loss, device, before is None)
-        table, loss = sets[0].table, self._fitted_loss
-        workers = table.workers
+        table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
         shape = rows_of_all(table.shape[0], workers), table.shape[1]
         continues = before is not None or workers is not ONE_WORKER
         ends = continues, self.do_early_stopping_

@@ -132,14 +132,10 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         n_new = self._count_new_trees(first)
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
+        keeps_values = bool(self.oob_score) or bool(getattr(self, "honest", False))
+        multiplicity = 31 if self.bootstrap else 1
         data = self._read_training(
-            X,
-            y,
-            sample_weight,
-            home,
-            31 if self.bootstrap else 1,
-            workers,
-            keeps_values=bool(self.oob_score) or bool(getattr(self, "honest", False)),
+            X, y, sample_weight, home, multiplicity, workers, keeps_values=keeps_values
         )
         if n_new == 0:
             warnings.warn(

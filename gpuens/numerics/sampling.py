@@ -233,15 +233,16 @@ def draw_rows(
         Ascending; empty (meaning all rows) if no worker leaves a row out; ``NO_ROWS`` for none of
         this worker's.
     """
-    keep = None if weight.size == 0 else weight > 0
+    everything, keep = device.xp.empty(0, dtype=device.xp.int32), weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
         keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
+    elif weight.size == 0:
+        return everything
     # The weights of some workers may leave rows out where those of others do not.
-    n_left_out = 0 if keep is None else int(device.xp.count_nonzero(~keep))
-    if not count_of_all(n_left_out, workers):
-        return device.xp.empty(0, dtype=device.xp.int32)
-    rows = device.xp.arange(n, dtype=np.int32) if keep is None else rows_where(keep, device)
+    if not count_of_all(int(device.xp.count_nonzero(~keep)), workers):
+        return everything
+    rows = rows_where(keep, device)
     return rows if rows.size else NO_ROWS
 
 
