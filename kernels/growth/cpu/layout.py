@@ -115,16 +115,16 @@ class Digit:
 
 def layout(codes: Codes, n_bins: np.ndarray, workers: Share = ONE_WORKER) -> Layout:
     """Return the layout of a table, made once."""
-
-    def made() -> Layout:
-        return _arranged(codes, n_bins, *_digits(codes, n_bins, workers))
-
-    return derived(codes.rows, "layout", made)
+    return derived(codes.rows, "layout", lambda: _layout(codes, n_bins, workers))
 
 
 def plain_layout(codes: Codes, n_bins: np.ndarray) -> Layout:
     """Return the layout in which every feature has a byte of its own, whatever the rows hold."""
     return _arranged(codes, n_bins, list(range(n_bins.size)), [])
+
+
+def _layout(codes: Codes, n_bins: np.ndarray, workers: Share) -> Layout:
+    return _arranged(codes, n_bins, *_digits(codes, n_bins, workers))
 
 
 def _arranged(codes: Codes, n_bins: np.ndarray, own: list[int], digits: list[Digit]) -> Layout:
