@@ -240,7 +240,7 @@ def draw_rows(
     elif weight.size == 0:
         return everything
     # The weights of some workers may leave rows out where those of others do not.
-    if not count_of_all(int(device.xp.count_nonzero(~keep)), workers):
+    if not count_of_all(n - int(device.xp.count_nonzero(keep)), workers):
         return everything
     rows = rows_where(keep, device)
     return rows if rows.size else NO_ROWS
@@ -280,9 +280,8 @@ def small_draws(
         if weight.size:
             bits[weight[rows] == 0] = np.uint64(2**32)
         kept[rows] = bits < limit_of(rows)
-        if (
-            len(pieces) == 1 and workers is ONE_WORKER
-        ):  # without the host waiting for the smallest one
+        # One worker's host need not wait for the smallest one.
+        if len(pieces) == 1 and workers is ONE_WORKER:
             return kept | (bits == bits.min())
         smallest = int(bits.min())
         if smallest < least:
