@@ -18,11 +18,12 @@ from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..inputs.arrays import to_input_library
-from ..inputs.labels import read_labels
+from ..inputs.labels import labels_of_all, read_labels
+from ..kernels.runtime.collective import Share
 from ..members.classes import labels_of
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
 from ..members.samples import accuracy, out_of_bag_score
-from ..trees.sharing import labels_of_workers, rows_of_workers
+from ..trees.sharing import rows_of_workers
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import Bagging
 from .parameters import BAGGING
@@ -111,8 +112,8 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
             return DecisionTreeRegressor(n_jobs=self.n_jobs, device=self.device)
         return self.estimator
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        target = rows_of_workers(read_outputs(y, n_rows, device, estimator=self))
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
+        target = rows_of_workers(read_outputs(y, n_rows, device, estimator=self), workers)
         if warm and target.shape[1:] != self._shape:
             raise ValueError(
                 f"y has shape {tuple(target.shape)}, but warm_start=True continues from members "
@@ -253,8 +254,8 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
             return DecisionTreeClassifier(n_jobs=self.n_jobs, device=self.device)
         return self.estimator
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        labels = labels_of_workers(read_labels(y, n_rows, device, estimator=self))
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
+        labels = labels_of_all(read_labels(y, n_rows, device, estimator=self), workers)
         if warm and labels.classes.tolist() != self.classes_.tolist():
             raise ValueError(
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True continues from "

@@ -29,7 +29,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..kernels.runtime.cpu.team import using_threads
 from ..members.fitting import (
     device_for,
@@ -164,35 +164,38 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         check_bagging_parameters(self)
         base = self._base_estimator()
         others = {"y": y, "sample_weight": sample_weight}
-        if current_share() is None:
+        workers = current_share()
+        if workers is ONE_WORKER:
             work = self._training_work(X, y)
             device = device_for(base, self.device, X, work=work, **others)
         else:
             of_table = partial(self._training_work, y=y)
-            device = device_to_grow_on(self.device, X, of_table, **others)
+            device = device_to_grow_on(self.device, X, of_table, workers, **others)
         if self.verbose:
             report_choice(device)
-        home = device_to_read_on(device)
+        home = device_to_read_on(device, workers)
         with growth_on_host(device, base), kept_on_failure(self), home.active():
-            return self._fit(X, y, sample_weight, base, device)
+            return self._fit(X, y, sample_weight, base, device, workers)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device, workers: Share
+    ) -> Any:
         members, plans, features = self._before()
         sparse = input_tags(base).sparse
-        grown_on, device = device, device_to_read_on(device)
+        grown_on, device = device, device_to_read_on(device, workers)
         home = home_of(X, device)
         values = read_features(X, home, estimator=self, reset=not members, sparse=sparse)
-        if (share := current_share()) is not None:
-            values = agreed_table(values, self, share)
+        if workers is not ONE_WORKER:
+            values = agreed_table(values, self, workers)
         n_own = values.shape[0]
-        n_rows = rows_of_all(n_own)
-        target = self._read_y(y, n_own, device, bool(members))
-        weight = rows_of_workers(read_sample_weight(sample_weight, n_own, CPU, estimator=self))
+        target = self._read_y(y, n_own, device, bool(members), workers)
+        weight = read_sample_weight(sample_weight, n_own, CPU, estimator=self, workers=workers)
+        weight = rows_of_workers(weight, workers)
         seed = plans[0].seed if plans else seed_of(self.random_state)
-        plan = sampling_plan(self, n_rows, weight, seed)
+        plan = sampling_plan(self, rows_of_all(n_own, workers), weight, seed)
         if not plan.sees_all_features:
             check_columns(base)
-        if share is not None:
+        if workers is not ONE_WORKER:
             _require_trees(self, base, plan, values)
         first = len(members)
         if first == self.n_estimators:
@@ -206,7 +209,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             values = values if issparse(values) else device.asarray(values)
         self._max_samples = plan.n_draws
         self.estimator_ = base
-        own = grown_on.asarray(rows_of_share(target, share))
+        own = grown_on.asarray(rows_of_share(target, workers))
         with of_ensemble():
             self.estimators_ = members + fit_members(
                 base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
@@ -214,7 +217,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]
         if self.oob_score:
-            self._set_oob_score(values, target, device)
+            self._set_oob_score(values, target, device, workers)
         warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws, weight)
         return self
 
@@ -238,11 +241,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             )
         return self.estimators_, self._plans, self.estimators_features_
 
-    def _set_oob_score(self, values: Any, target: Any, device: Device) -> None:
-        out_of_bag = self._out_of_bag(values, target, device)
+    def _set_oob_score(self, values: Any, target: Any, device: Device, workers: Share) -> None:
+        out_of_bag = self._out_of_bag(values, target, device, workers)
         self._score_out_of_bag(out_of_bag.mean(), to_numpy(target))
 
-    def _out_of_bag(self, values: Any, target: Any, device: Device) -> OutOfBag:
+    def _out_of_bag(self, values: Any, target: Any, device: Device, workers: Share) -> OutOfBag:
         """Return the sums of the predictions for the rows outside the members' samples."""
         width = self._width(target)
         forest = joined_forest(self) if self._averages_values() else None
@@ -251,14 +254,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             with using_threads(threads_of(member.n_jobs)):
                 table = read_table_of_trees(values, device, estimator=member, reset=False).values
                 nothing = np.empty((0, 0))
-                trees = OutOfBagTrees(
-                    table, self._counts_of, nothing, (), width, device, current_share()
-                )
+                trees = OutOfBagTrees(table, self._counts_of, nothing, (), width, device, workers)
                 trees.add(0, forest)
             return trees.of_all_rows()
-        share = current_share()
         rows = (
-            left_out(rows_of_share(plan.counts(m, device), share))
+            left_out(rows_of_share(plan.counts(m, device), workers))
             for m, plan in enumerate(self._plans)
         )
         tasks = (
@@ -272,7 +272,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         n_jobs = jobs_for(values, device, self.n_jobs)
         for (*_, asked), answer in in_order(self._ask(device), tasks, n_jobs):
             out_of_bag.add(asked, answer)
-        return out_of_bag if share is None else OutOfBag.of_workers(out_of_bag, share)
+        return OutOfBag.of_workers(out_of_bag, workers)
 
     def _counts_of(self, member: int, device: Device) -> Any:
         return self._plans[member].counts(member, device)
@@ -345,7 +345,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         """Return the parameter ``estimator``, or its default."""
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
         """Read the target in the form that members get."""
 
     @abstractmethod

@@ -12,13 +12,19 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
 from ..estimators.nothing_learned import warn_of_one_class
-from ..inputs.labels import class_factors, places_among, read_labels
+from ..estimators.validation import EvalSet
+from ..inputs.labels import (
+    class_factors,
+    classes_among_workers,
+    places_among,
+    read_labels,
+    require_classes,
+)
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, largest_of_all
+from ..kernels.runtime.collective import Share, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
-from .data.sharing import classes_of_all
 from .estimator import BoostingEstimator
 from .nothing_learned import ends
 from .round_data import RawRows
@@ -76,14 +82,14 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
     class_weight: Any = None
     init: Any = None
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
-        share = current_share()
-        fewest = 2 if fit and share is None else 1
-        labels = read_labels(y, n, device, estimator=self, min_classes=fewest, name=name)
-        if fit and not hasattr(self, "forest_"):
-            self.classes_ = (
-                labels.classes if share is None else classes_of_all(labels.classes, share)
-            )
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        name = rows.names[1]
+        labels = read_labels(rows.y, n, device, estimator=self, name=name)
+        if fit:
+            classes = classes_among_workers(labels.classes, rows.workers)
+            require_classes(classes, 2, name)
+            if not hasattr(self, "forest_"):
+                self.classes_ = classes
         places = places_among(self.classes_, labels.classes)
         if unknown := labels.classes[places < 0].tolist():
             raise ValueError(
@@ -93,7 +99,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         return device.asarray(places.astype(np.float64))[labels.codes]
 
     def _class_weighted(
-        self, target: Array, weight: Array | None, device: Device, fit: bool
+        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Share
     ) -> Array | None:
         """Multiply the weights by the factors of ``class_weight``.
 
@@ -104,18 +110,19 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         codes = target.astype(np.int64)
         if fit:
             present = to_numpy(codes), None if weight is None else to_numpy(weight)
-            self._class_factors = class_factors(self.class_weight, self.classes_, *present)
+            what = self.class_weight, self.classes_, *present
+            self._class_factors = class_factors(*what, workers)
         factors = device.asarray(self._class_factors)[codes]
         weight = factors if weight is None else weight * factors
-        if not largest_of_all(float(weight.max())) > 0:
+        if not largest_of_all(float(weight.max()), workers) > 0:
             raise ValueError(
                 f"class_weight={self.class_weight!r} leaves no row with a positive weight; raise "
                 "the factor of a class that occurs."
             )
         return weight
 
-    def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:
-        sets, share = super()._hold_out(sets, device)
+    def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
+        sets = super()._hold_out(sets, device)
         if self.do_early_stopping_ and len(sets) > 1:
             trained, watched = (
                 to_numpy(rows.target)[to_numpy(rows.weight) > 0]
@@ -123,10 +130,10 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
                 else rows.target
                 for rows in sets[:2]
             )
-            ((low, high),) = ends(trained)
+            ((low, high),) = ends(trained, sets[0].table.workers)
             if low < high:
                 warn_of_one_class(sets[1].data, watched, self.classes_)
-        return sets, share
+        return sets
 
     def _bound(self, loss: Loss, target: Array) -> Loss:
         return loss.for_classes(self._n_classes())

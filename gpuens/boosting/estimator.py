@@ -33,7 +33,7 @@ from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
+from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
@@ -45,7 +45,6 @@ from .data.sharing import (
     callbacks_of_all,
     evaluations,
     hold_out,
-    is_first_worker,
     require_shareable,
     require_shareable_on,
 )
@@ -129,7 +128,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             y, sample_weight = X.beside(y, sample_weight, is_classifier(self))
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
-        training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
+        names = "X", "y", "sample_weight"
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
         return self._train([training, *further], init)
 
     def _train(self, given: list[EvalSet], init: Any) -> Any:
@@ -140,12 +140,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             require_in_memory(array, name)
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])
-        if (share := current_share()) is not None:
-            require_shareable(self, loss)
-            device = device_among_workers(self.device, share, X, **arrays)
-            require_shareable_on(device, self, loss)
-        else:
+        if (workers := given[0].workers) is ONE_WORKER:
             device = resolve_device(self.device, X, work=work, **arrays)
+        else:
+            require_shareable(self, loss)
+            device = device_among_workers(self.device, workers, X, **arrays)
+            require_shareable_on(device, self, loss)
         with kept_on_failure(self):
             with self._working_on(device):
                 result = self._fit(given, loss, device, init)
@@ -190,30 +190,29 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        sets, share = self._training_sets(given, loss, device, before is None)
-        table, loss = sets[0].table, self._fitted_loss
-        with sharing_again(share):
-            shape = rows_of_all(table.shape[0]), table.shape[1]
-            continues = before is not None or share is not None
-            ends = continues, self.do_early_stopping_
-            n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
-            chosen = settled(self, loss, n_counted, table.is_sparse, *ends)
-            n_rounds = int(most_rounds(chosen, n_counted))
-            n_rounds += before.n_iter if before and init is not None else 0
-            settings = chosen._round_settings(n_rounds, shape)
-            searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
-            columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
-            size = table.size(
-                columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
-                share and share.n_all, sets[0].weight.size > 0,
-            )  # fmt: skip
+        sets = self._training_sets(given, loss, device, before is None)
+        table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
+        shape = rows_of_all(table.shape[0], workers), table.shape[1]
+        continues = before is not None or workers is not ONE_WORKER
+        ends = continues, self.do_early_stopping_
+        n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
+        chosen = settled(self, loss, n_counted, table.is_sparse, *ends)
+        n_rounds = int(most_rounds(chosen, n_counted))
+        n_rounds += before.n_iter if before and init is not None else 0
+        settings = chosen._round_settings(n_rounds, shape)
+        searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
+        columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
+        size = table.size(
+            columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
+            sets[0].weight.size > 0,
+        )  # fmt: skip
         del table
         self.__dict__.pop("learning_rate_", None)
         if is_auto(self.learning_rate):
             self.learning_rate_ = chosen.learning_rate
         plan = boosting_plan(chosen, loss, settings.params, size, device)
         plan.require()
-        if is_first_worker():
+        if workers.collective.group.rank == 0:
             patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
             watched = sets[min(1, len(sets) - 1)].data
             words = rounds_in_words(n_rounds, patience, watched)
@@ -222,7 +221,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             self._report_choice(device, words)
             if self.verbose > 1:
                 print(plan, file=sys.stderr)
-        with plan.explaining(), sharing_again(share):
+        with plan.explaining():
             if is_new:
                 self._binner = sets[0].table.fit_binner(self, sets[0].weight, device)
             binner = self._binner
@@ -234,15 +233,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
 
     def _training_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
-    ) -> tuple[list[RawRows], Share | None]:
+    ) -> list[RawRows]:
         """Read the training rows, which are the first, and the sets to evaluate, those that are
-        held out included; and return the worker's share of the training rows."""
+        held out included."""
         read = self._read_sets(given, loss, device, reset)
         if self.linear_leaves:
             require_linear(self, self._fitted_loss, [rows.table for rows in read])
-        sets, share = self._hold_out(read, device)
-        kind = self._fitted_loss.target_type(device)
-        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets], share
+        sets, kind = self._hold_out(read, device), self._fitted_loss.target_type(device)
+        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets]
 
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
@@ -270,9 +268,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             n_rounds,
             before.n_iter if before else 0,
             before.evals if before else {},
-            evaluations(watched, metrics, rows),
+            evaluations(watched, metrics),
             stopping if self.do_early_stopping_ else None,
-            callbacks_of_all(callbacks_of(self)),
+            callbacks_of_all(callbacks_of(self), rows.workers),
             bool(self.keep_best),
             device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
@@ -317,9 +315,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
         target = _outputs_first(rows.target).astype(np.float64, copy=False)
-        width = self._fitted_loss.n_outputs if settings.one_tree else 1
-        base = base_of(self._fitted_loss, width, target, rows.weight, before, device)
-        loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
+        loss = self._fitted_loss.among(rows.table.workers)
+        width = loss.n_outputs if settings.one_tree else 1
+        base = base_of(loss, width, target, rows.weight, before, device)
+        loss = loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
             base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
@@ -343,7 +342,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table.values) if self.linear_leaves else None
-        return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw, values)
+        of_rows = codes, _outputs_first(rows.target), rows.weight, raw, values
+        return rows.data, TrainingRows(*of_rows, rows.table.workers)
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, of which none is "auto" any more, for so many rounds, and rows of
@@ -436,19 +436,15 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         for rows, read in zip(given, sets, strict=True):
             target = read.target
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n_rows = rows_of_all(sets[0].table.shape[0])
+        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
         self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
         return sets
 
-    def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:
-        """Hold rows out if early stopping needs an evaluation set and none is given.
-
-        Returns the sets, and the worker's share of the training rows.
-        """
-        share = current_share()
+    def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
+        """Hold rows out if early stopping needs an evaluation set and none is given."""
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
-            return sets, share
-        if share is not None:
+            return sets
+        if sets[0].table.workers is not ONE_WORKER:
             return hold_out(sets[0], self._split, self._split_reads_target())
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
@@ -462,7 +458,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             for name, own, at in zip(
                 (data, "validation"), split, map(device.asarray, split), strict=True
             )
-        ], None
+        ]
 
     def _split_reads_target(self) -> bool:
         return self._n_classes() > 0
@@ -475,7 +471,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
-        table = table_of(rows.X)
+        workers = rows.workers
+        table = table_of(rows.X, workers)
         if not table.is_binned:
             values = read_features(
                 rows.X,
@@ -484,26 +481,29 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 reset=fit and reset,
                 categorical_features=self.categorical_features,
                 name=X,
+                workers=workers,
             ).values
-            if fit and (share := current_share()) is not None:
-                values = agreed_table(values, self, share)
-            table = table_of(values)
+            if workers is not ONE_WORKER:
+                values = agreed_table(values, self, workers)
+            table = table_of(values, workers)
         elif fit and reset:
             rows.X.describe(self)
         n = table.shape[0]
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
             reading_plan(table.shape, n_columns, device).require()
-        target = self._read_y(rows.y, n, home_of(rows.y, device), fit, y)
-        weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
-        weights = self._class_weighted(device.asarray(target), weights, device, fit)
-        weights = device.xp.empty(0) if weights is None else weights_in_range(weights)
+        target = self._read_y(rows, n, home_of(rows.y, device), fit)
+        weights = read_sample_weight(
+            rows.weight, n, device, estimator=self, name=weight, workers=workers
+        )
+        weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)
+        weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
         _require_float32(target, y)
         _require_float32(weights, weight)
         return RawRows(rows.data, table, target, weights)
 
     def _class_weighted(
-        self, target: Array, weight: Array | None, device: Device, fit: bool
+        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Share
     ) -> Array | None:
         return weight
 
@@ -515,7 +515,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return categories.n_categories
 
     @abstractmethod
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
         """Read the target as float64; class numbers for a classifier."""
 
     def _read_loss(self) -> Loss:

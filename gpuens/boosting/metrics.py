@@ -60,9 +60,12 @@ def metrics_for(
 
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
-        return Metric(
-            "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
-        )
+
+        def mean(rows: TrainingRows) -> Later:
+            own = loss.among(rows.workers)
+            return own.mean_later(rows.y, rows.raw, rows.weight, device)
+
+        return Metric("loss", False, mean)
     if isinstance(loss, SurvivalLoss) or entry == CONCORDANCE:
         return _of_survival(entry, loss, device)
     if isinstance(loss, RankingLoss) or ranking_metric_of(entry) is not None:
@@ -159,7 +162,8 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
     formula = metric.formula
 
     def compute(rows: TrainingRows) -> Later:
-        return loss.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
+        own = loss.among(rows.workers)
+        return own.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
 
     return Metric(metric.label, metric.higher_is_better, compute)
 

@@ -10,7 +10,7 @@ from ..devices.placement import to_numpy
 from ..estimators.nothing_learned import Seen, warn_if_no_split
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import count_of_all, largest_of_all
+from ..kernels.runtime.collective import Share, count_of_all, largest_of_each
 from ..losses.ranking import RankingLoss
 from .rounds import BoostingRounds
 
@@ -22,11 +22,11 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, rounds: BoostingRoun
     def seen() -> Seen:
         has_weight = rows.weight > 0
         y = rows.y[..., has_weight] if rows.weight.size else rows.y
-        n = count_of_all(int(y.shape[-1]))
+        n = count_of_all(int(y.shape[-1]), rows.workers)
         y = y[:1] if isinstance(training.loss, RankingLoss) else y
         n_bins = model._binner.n_bins
         n_seen = round(n * training.settings.sampling.share)
-        return Seen(n_seen, ends(y), lambda: bool((n_bins > 1).any()))
+        return Seen(n_seen, ends(y, rows.workers), lambda: bool((n_bins > 1).any()))
 
     def reason() -> str:
         gradient, hessian = rounds.gradients.sizes()
@@ -49,13 +49,9 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, rounds: BoostingRoun
         warn_if_no_split(model, [forest], seen, reason)
 
 
-def ends(y: Array) -> np.ndarray:
+def ends(y: Array, workers: Share) -> np.ndarray:
     """Return the smallest and the largest value of each target, those of other workers included:
     float64, shape (n_targets, 2)."""
-    of_targets = to_numpy(y.reshape(-1, y.shape[-1]))
-    inside = of_targets.shape[1] > 0
-    low = [float(own.min()) if inside else np.inf for own in of_targets]
-    high = [float(own.max()) if inside else -np.inf for own in of_targets]
-    return np.array(
-        [(-largest_of_all(-a), largest_of_all(b)) for a, b in zip(low, high, strict=True)]
-    )
+    targets = to_numpy(y.reshape(-1, y.shape[-1]))
+    own = [(-float(t.min()), float(t.max())) if t.size else (-np.inf, -np.inf) for t in targets]
+    return largest_of_each(np.array(own), workers) * [-1.0, 1.0]

@@ -19,7 +19,7 @@ from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.collective import ONE_WORKER, current_share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -149,7 +149,8 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         further = eval_sets(eval_set, eval_sample_weight)
         groups = _of_each(eval_group, "eval_group", eval_set, len(further))
         qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
-        training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
+        names = "X", "y", "sample_weight"
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
         given = [_training_queries(training, group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
@@ -227,8 +228,8 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
             columns.append(home.asarray(_read_position(position, n)))
         return read._replace(target=home.xp.stack(columns, axis=1))
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
-        return read_target(y, n, device, estimator=self, name=name)
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        return read_target(rows.y, n, device, estimator=self, name=rows.names[1])
 
     def _bytes_of_row(self) -> int:
         return self._document_bytes
@@ -296,8 +297,7 @@ def _of_each(values: Any, name: str, eval_set: Any, n: int) -> list[Any]:
 
 def _training_queries(rows: EvalSet, group: Any, qid: Any, position: Any) -> EvalSet:
     """Return the training rows with their queries, which workers may share."""
-    share = current_share()
-    if share is None:
+    if rows.workers is ONE_WORKER:
         return _with_queries(rows, group, qid, position, "")
     if qid is None:
         raise ValueError(
@@ -305,7 +305,8 @@ def _training_queries(rows: EvalSet, group: Any, qid: Any, position: Any) -> Eva
             "place of group: a query may have rows of two workers."
         )
     sizes = read_queries(group, qid, _count_rows(rows.y, rows.names[1]))
-    return rows._replace(of_queries=OfQueries(sizes, position, first_query_of_worker(qid, share)))
+    first = first_query_of_worker(qid, rows.workers)
+    return rows._replace(of_queries=OfQueries(sizes, position, first))
 
 
 def _with_queries(rows: EvalSet, group: Any, qid: Any, position: Any, prefix: str) -> EvalSet:

@@ -11,6 +11,7 @@ from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
+from ..estimators.validation import EvalSet
 from ..inputs.targets import columns_of, read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
@@ -82,8 +83,8 @@ class GradientBoostingRegressor(SurvivalBoosting):
     quantile: float | Sequence[float] | None = None
     init: Any = None
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
-        columns = _columns(y)
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        columns, name = _columns(rows.y), rows.names[1]
         if not fit or hasattr(self, "forest_"):  # an evaluation set, or a warm start
             if len(columns) != self._n_targets:
                 raise ValueError(

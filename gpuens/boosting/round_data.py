@@ -22,6 +22,7 @@ from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals
 from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.primitives import vectorise
@@ -67,6 +68,8 @@ class TrainingRows:
         Raw predictions of the trees so far; updated.
     table : float32 or float64, shape (n_rows, n_features), or None
         The features, for linear functions in leaves.
+    workers : Share
+        Those that share the rows. Every one has evaluation sets as a whole.
     """
 
     codes: Codes | SparseCodes | StreamedCodes
@@ -74,6 +77,7 @@ class TrainingRows:
     weight: Array
     raw: Array
     table: Array | None = None
+    workers: Share = ONE_WORKER
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class Training:
     @lazy_property
     def whole_weight(self) -> Array:
         """The weights as integers, for quantiles."""
-        return whole_weights(self.rows.weight, self.device)
+        return whole_weights(self.rows.weight, self.device, self.rows.workers)
 
     def draws(self, round_: Round, trees: range) -> Draws:
         """Return the keys of some trees of a round."""

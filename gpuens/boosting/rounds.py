@@ -74,8 +74,8 @@ class BoostingRounds(Rounds):
     ) -> None:
         self.training, self.builder, self._model = training, builder, model
         self.others = list({id(own): own for own in watched if own is not training.rows}.values())
-        n_outputs, n_rows = training.loss.n_outputs, rows_of_all(training.n_rows)
-        size = n_outputs
+        size = n_outputs = training.loss.n_outputs
+        n_rows = rows_of_all(training.n_rows, training.rows.workers)
         if not training.settings.one_tree:
             size = batch_size(n_outputs, n_rows, training.n_bins.size, training.device)
         starts = range(0, n_outputs, size)

@@ -130,12 +130,14 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
     def _complete(self, training: EvalSet) -> None:
         for name in ("unique_times_", "baseline_cumulative_hazard_"):
             self.__dict__.pop(name, None)
-        loss = self._fitted_loss
+        loss = self._fitted_loss.among(training.workers)
         if isinstance(loss, AFT):
             self.unique_times_ = loss.observed(training.y)
         if isinstance(loss, Cox):
             raw = self._raw_of_training(training.X)
-            weight = read_sample_weight(training.weight, raw.size, CPU, estimator=self)
+            weight = read_sample_weight(
+                training.weight, raw.size, CPU, estimator=self, workers=training.workers
+            )
             weight = np.empty(0) if weight is None else weight
             found = loss.baseline(training.y.T.copy(), raw, weight, CPU)
             self.unique_times_, self.baseline_cumulative_hazard_ = found
@@ -173,7 +175,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
 def _times_of(rows: EvalSet, loss: SurvivalLoss) -> np.ndarray:
     """Return the times of a set, float64 of shape (n_rows, 2), if there is memory to read them."""
     reading_plan(size_of(rows.X), TIMES_COLUMNS, CPU).require()
-    return loss.read_times(rows.y, rows.names[1])
+    return loss.among(rows.workers).read_times(rows.y, rows.names[1])
 
 
 def _survival(hazard: Array, device: Device) -> Array:

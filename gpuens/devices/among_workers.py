@@ -14,7 +14,7 @@ from .policy import Work
 NO_GPU = ""
 
 
-def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> Device:
+def device_among_workers(device: str, workers: Share, X: Any, **others: Any) -> Device:
     """Choose where this worker works (see ``resolve_device``).
 
     "auto" follows the arrays alone. "cuda" is the k-th GPU for the k-th of the workers that see the
@@ -29,13 +29,13 @@ def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> De
         On all workers: one of them cannot use a GPU, though it should.
     """
     wanted = "cpu" if device == "auto" and not _is_on_gpu(X, others) else device
-    chosen, found = _chosen(wanted, share, X, others)
+    chosen, found = _chosen(wanted, workers, X, others)
     _require_equal([each.kind for each in found])
     _require_own([each.name for each in found])
     return chosen
 
 
-def device_of_worker(device: str, share: Share, X: Any, work: Work, **others: Any) -> Device:
+def device_of_worker(device: str, workers: Share, X: Any, work: Work, **others: Any) -> Device:
     """Choose where this worker works on rows that all workers have, whatever the others choose.
 
     "auto" is the choice of ``resolve_device`` for ``work``, with the k-th GPU for the k-th of the
@@ -52,11 +52,11 @@ def device_of_worker(device: str, share: Share, X: Any, work: Work, **others: An
     wanted, is_free = device, device == "auto" and not _is_on_gpu(X, others)
     if is_free:
         wanted = "cuda" if resolve_device(device, X, work=work, **others).is_gpu else "cpu"
-    chosen, found = _chosen(wanted, share, X, others, is_free)
+    chosen, found = _chosen(wanted, workers, X, others, is_free)
     names = [each.name for each in found]
     if device != "auto":
         _require_own(names)
-    elif chosen.is_gpu and names.index(names[share.collective.rank]) < share.collective.rank:
+    elif chosen.is_gpu and names.index(names[workers.collective.rank]) < workers.collective.rank:
         return Device("cpu", reason=f"another worker has {chosen}")
     return chosen
 
@@ -74,7 +74,7 @@ def _is_on_gpu(X: Any, others: dict[str, Any]) -> bool:
 
 
 def _chosen(
-    wanted: str, share: Share, X: Any, others: dict[str, Any], is_free: bool = False
+    wanted: str, workers: Share, X: Any, others: dict[str, Any], is_free: bool = False
 ) -> tuple[Device, list[_Found]]:
     """Return the device that a word asks for, and what all workers have chosen; ``is_free``: the
     CPU will do where that GPU cannot be used."""
@@ -84,7 +84,7 @@ def _chosen(
             "device='auto'."
         )
     gpus = _visible_gpus() if wanted == "cuda" and not _is_on_gpu(X, others) else ()
-    before = objects_of_all(gpus, share)[: share.collective.rank]
+    before = objects_of_all(gpus, workers)[: workers.collective.rank]
     if len(gpus) > 1:
         wanted = f"cuda:{before.count(gpus) % len(gpus)}"
     chosen, problem = Device("cpu"), ""
@@ -92,7 +92,7 @@ def _chosen(
         chosen = resolve_device(wanted, X, **others)
     except RuntimeError as error:
         chosen, problem = Device("cpu", reason=error), "" if is_free else str(error)
-    found = objects_of_all(_Found(chosen.kind, name_of_gpu(chosen), problem), share)
+    found = objects_of_all(_Found(chosen.kind, name_of_gpu(chosen), problem), workers)
     for rank, each in enumerate(found):
         if each.problem:
             raise RuntimeError(

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share
 
 
 @dataclass
@@ -55,7 +56,7 @@ class EvalSet(NamedTuple):
     """Further rows, as the user passed them.
 
     ``data`` is their key in ``evals_result_``; ``names`` are the arrays' in error messages.
-    ``of_queries`` holds what a ranking has besides.
+    ``of_queries`` holds what a ranking has besides; ``workers`` share the training rows.
     """
 
     X: Any
@@ -64,6 +65,7 @@ class EvalSet(NamedTuple):
     data: str
     names: tuple[str, str, str]
     of_queries: Any = None
+    workers: Share = ONE_WORKER
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""

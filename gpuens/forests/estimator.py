@@ -20,6 +20,7 @@ from ..forest.forest import Forest
 from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.collective import Share, current_share
 from ..members.samples import SampledMembers, SamplingPlan, made_members
 from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
@@ -106,22 +107,23 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "`bootstrap=True` or set `max_sample=None`. Got "
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
-        require_shareable(self)
+        workers = current_share()
+        require_shareable(self, workers)
         device = device_to_grow_on(
-            self.device, X, lambda table: self._training_work(table, y),
+            self.device, X, lambda table: self._training_work(table, y), workers,
             y=y, sample_weight=sample_weight,
         )  # fmt: skip
         self._report_choice(device)
-        home = device_to_read_on(device)
+        home = device_to_read_on(device, workers)
         with growth_on_host(device, self), self._working_on(home), kept_on_failure(self):
-            self._fit(X, y, sample_weight, device)
+            self._fit(X, y, sample_weight, device, workers)
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
         return work_of_trees(self, size_of(X), self.n_estimators)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
-        home = device_to_read_on(device)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+        home = device_to_read_on(device, workers)
         before = self._forest_before()
         if before is None:
             self._seed = seed_of(self.random_state)
@@ -130,13 +132,10 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         n_new = self._count_new_trees(first)
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
+        keeps_values = bool(self.oob_score) or bool(getattr(self, "honest", False))
+        multiplicity = 31 if self.bootstrap else 1
         data = self._read_training(
-            X,
-            y,
-            sample_weight,
-            home,
-            31 if self.bootstrap else 1,
-            keeps_values=bool(self.oob_score) or bool(getattr(self, "honest", False)),
+            X, y, sample_weight, home, multiplicity, workers, keeps_values=keeps_values
         )
         if n_new == 0:
             warnings.warn(

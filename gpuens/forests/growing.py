@@ -19,7 +19,7 @@ from ..devices.placement import Device, to_numpy
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import not_sharing
+from ..kernels.runtime.collective import ONE_WORKER
 from ..kernels.statistics.samples import SampleRecords, records_of_sample
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem
@@ -118,7 +118,7 @@ class ForestGrower:
         """
         data, estimator = self.data, self.estimator
         self._require_memory_for_leaves(n_trees)
-        if data.share is not None:
+        if data.workers is not ONE_WORKER:
             self.device = bring_to(self.device, data, estimator, self._params())
         device = self.device
         plan = cart_plan(
@@ -128,9 +128,9 @@ class ForestGrower:
         plan.require()
         trees, checked = range(first, first + n_trees), self._checked(n_trees, after_batch)
         with plan.explaining():
-            if data.share is not None:
+            if data.workers is not ONE_WORKER:
                 finish = self._finish_own if self._is_honest else None
-                return grow_among_workers(self._own, trees, data.share, checked, finish)
+                return grow_among_workers(self._own, trees, data.workers, checked, finish)
             return self._some(trees, checked)
 
     def _own(self, trees: range) -> Forest:
@@ -174,7 +174,7 @@ class ForestGrower:
         numbers if the rows that they are grown on do not. Where workers share the rows,
         ``_finish_own`` does the latter."""
         of_features = self.estimator._of_features
-        if not self._is_honest or self.data.share is not None:
+        if not self._is_honest or self.data.workers is not ONE_WORKER:
             return lambda first, forest, records: (of_features(forest), records)
         values: Any = self.data.values
         estimates = Estimates(problem, self.data.table)
@@ -203,14 +203,13 @@ class ForestGrower:
         forest : Forest
             These trees, as they were grown.
         """
-        share = self.data.share
-        assert share is not None
-        own = range(share.collective.rank, len(numbers), share.collective.size)
+        workers = self.data.workers
+        own = range(workers.collective.rank, len(numbers), workers.collective.size)
         records = {t: self._others.pop(numbers[t]) for t in own}
         rows = {t: rows_and_counts(of_tree)[0] for t, of_tree in records.items()}
-        leaves = leaves_of_rows(forest, self.data.values, rows, share)
+        leaves = leaves_of_rows(forest, self.data.values, rows, workers)
         done = []
-        with not_sharing(), self.device.active():
+        with self.device.active():
             for t in own:
                 estimates = self._estimates_of(numbers[t])
                 done.append(estimates.applied(forest.slice(t, t + 1), records[t], leaves[t])[0])

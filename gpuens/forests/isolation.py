@@ -37,12 +37,11 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..kernels.scalars.isolation import average_path_length
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
 from ..trees.sharing import (
-    apart,
     device_to_grow_on,
     device_to_read_on,
     require_shareable,
@@ -257,17 +256,19 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         <shared>
         """
         check_isolation_parameters(self)
-        require_shareable(self)
+        workers = current_share()
+        require_shareable(self, workers)
         device = device_to_grow_on(
-            self.device, X, lambda table: self._training_work(table, y), sample_weight=sample_weight
-        )
+            self.device, X, lambda table: self._training_work(table, y), workers,
+            sample_weight=sample_weight,
+        )  # fmt: skip
         self._report_choice(device)
-        home = device_to_read_on(device)
+        home = device_to_read_on(device, workers)
         with kept_on_failure(self), self._working_on(home):
-            values = self._read(X, home, reset=True)
-            self._fit(values, sample_weight, device)
+            values = self._read(X, home, True, workers)
+            self._fit(values, sample_weight, device, workers)
             self._scores = IsolationScores(self.forest_, self.max_samples_)
-            self.offset_ = self._offset(values, device)
+            self.offset_ = self._offset(values, device, workers)
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
@@ -275,13 +276,13 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         scores = not isinstance(self.contamination, str)
         return prediction_work(size_of(X), 1).times(self.n_estimators) if scores else NO_WORK
 
-    def _offset(self, values: Any, device: Device) -> float:
+    def _offset(self, values: Any, device: Device, workers: Share) -> float:
         if isinstance(self.contamination, str):
             return -0.5
-        with apart(current_share()), device.active():
+        with device.active():
             own = values if issparse(values) else device.asarray(values)
             scores = to_numpy(self._scores.of(own, device))
-        scores = rows_of_workers(scores)
+        scores = rows_of_workers(scores, workers)
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
     def _sum_of_trees(self) -> SumOfTrees:
@@ -289,10 +290,10 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         slope = -1.0 / average_path_length(float(self.max_samples_))
         return replace(trees, link=Link("isolation", slope))
 
-    def _read(self, X: Any, device: Device, reset: bool) -> Any:
+    def _read(self, X: Any, device: Device, reset: bool, workers: Share = ONE_WORKER) -> Any:
         """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
-            values = read_features(X, device, estimator=self, reset=reset).values
+            values = read_features(X, device, estimator=self, reset=reset, workers=workers).values
         else:
             if reset:
                 self._categories = self.is_categorical_ = None
@@ -300,16 +301,16 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset,
                 ensure_all_finite=False,
             )  # fmt: skip
-        share = current_share()
-        return values if share is None or not reset else agreed_table(values, self, share)
+        return values if workers is ONE_WORKER else agreed_table(values, self, workers)
 
-    def _fit(self, values: Any, sample_weight: Any, device: Device) -> None:
+    def _fit(self, values: Any, sample_weight: Any, device: Device, workers: Share) -> None:
         before: Forest | None = getattr(self, "forest_", None) if self.warm_start else None
         plans: list[SamplingPlan] = [] if before is None else self._plans
         n_own, n_features = values.shape
-        weight = rows_of_workers(read_sample_weight(sample_weight, n_own, CPU, estimator=self))
+        weight = read_sample_weight(sample_weight, n_own, CPU, estimator=self, workers=workers)
+        weight = rows_of_workers(weight, workers)
         seed = plans[0].seed if plans else seed_of(self.random_state)
-        plan = isolation_plan(self, (rows_of_all(n_own), n_features), weight, seed)
+        plan = isolation_plan(self, (rows_of_all(n_own, workers), n_features), weight, seed)
         self.max_samples_: int = plan.n_draws
         self._max_samples = plan.n_draws
         first = len(plans)
@@ -323,7 +324,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
             )
             return
         progress = Progress(first, self.n_estimators, self.verbose)
-        grown = grow_isolation_trees(values, plan, first, n_new, device, progress)
+        grown = grow_isolation_trees(values, plan, first, n_new, device, progress, workers)
         progress.finish()
         self.forest_ = grown if before is None else Forest.concatenate([before, grown])
         self._plans: list[SamplingPlan] = plans + [plan] * grown.n_trees

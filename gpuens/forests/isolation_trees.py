@@ -16,7 +16,7 @@ from ..forest.forest import Forest
 from ..forest.structure import node_depths
 from ..kernels.cart.problem import SQUARED_ERROR, CartParams, CartTable
 from ..kernels.growth.params import UNLIMITED
-from ..kernels.runtime.collective import Share, current_share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
@@ -25,7 +25,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
 from ..trees.growth import EXACT_CELL_BYTES, grow_forest, tree_key
-from ..trees.sharing import apart, device_to_read_on, grow_among_workers
+from ..trees.sharing import device_to_read_on, grow_among_workers
 from ..trees.table import cart_table
 
 NUMBER_BYTES = 9
@@ -52,6 +52,7 @@ def grow_isolation_trees(
     n_trees: int,
     device: Device,
     after_batch: AfterBatch,
+    workers: Share,
 ) -> Forest:
     """Grow trees ``first, first + 1, ...`` of an ensemble.
 
@@ -67,6 +68,7 @@ def grow_isolation_trees(
     device : Device
     after_batch : callable
         As for ``grow_forest``.
+    workers : Share
 
     Returns
     -------
@@ -74,14 +76,12 @@ def grow_isolation_trees(
         ``value`` is the path length: the depth of the node, and how much deeper its rows would
         lie on average if it were grown to the end. Gains are zero, impurities empty.
     """
-    trees, share = range(first, first + n_trees), current_share()
-    home = device_to_read_on(device)
+    trees, home = range(first, first + n_trees), device_to_read_on(device, workers)
     if not home.is_gpu:
         memory_of_growth(plan, n_trees, values.dtype.itemsize, home).require()
-    with apart(share):
-        samples = {t: _rows_of(plan, t) for t in trees}
-    if share is not None:
-        values = DrawnRows.of_workers(values, list(samples.values()), share)
+    samples = {t: _rows_of(plan, t) for t in trees}
+    if workers is not ONE_WORKER:
+        values = DrawnRows.of_workers(values, list(samples.values()), workers)
 
     def grow(numbers: range, after_batch: AfterBatch) -> Forest:
         rows, seeds = [samples[t] for t in numbers], [tree_key(plan.seed, t) for t in numbers]
@@ -94,10 +94,10 @@ def grow_isolation_trees(
         with device.active():
             return grow(numbers, _go_on)
 
-    if share is None:
+    if workers is ONE_WORKER:
         grown = grow(trees, after_batch)
     else:
-        grown = grow_among_workers(grow_own, trees, share, after_batch)
+        grown = grow_among_workers(grow_own, trees, workers, after_batch)
     n = np.arange(1, int(grown.n_samples.max()) + 1, dtype=np.float64)
     length = node_depths(grown) + average_path_length(n)[grown.n_samples - 1]
     return replace(
@@ -138,12 +138,12 @@ class DrawnRows:
         self.numbers, self.values = numbers, values
 
     @classmethod
-    def of_workers(cls, values: Any, samples: list[np.ndarray], share: Share) -> DrawnRows:
+    def of_workers(cls, values: Any, samples: list[np.ndarray], workers: Share) -> DrawnRows:
         """Gather the rows that the workers have."""
         numbers = np.unique(np.concatenate(samples))
-        is_own = (numbers >= share.first) & (numbers < share.first + share.n_own)
-        own = _dense_rows(values, numbers[is_own] - share.first, CPU)
-        return cls(numbers, np.concatenate(share.collective.gather(np.ascontiguousarray(own))))
+        is_own = (numbers >= workers.first) & (numbers < workers.first + workers.n_own)
+        own = _dense_rows(values, numbers[is_own] - workers.first, CPU)
+        return cls(numbers, np.concatenate(workers.collective.gather(np.ascontiguousarray(own))))
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         return self.values[np.searchsorted(self.numbers, rows)]

@@ -21,6 +21,7 @@ from ..forest.oblique import ObliqueForest, Projections
 from ..inputs.targets import shape_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share
 from ..members.rows import n_rows_of, readable, take
 from ..numerics.sampling import subset
 from ..tables.binned_table import BinnedTable
@@ -243,8 +244,9 @@ class ObliqueTrees(ForestOfTrees):
         return super()._read_training(X, *args, **kwargs)
 
     def _cart_table(
-        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
-    ) -> CartTable:
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Share,
+        **settings: Any,
+    ) -> CartTable:  # fmt: skip
         pools: Pools = self.__dict__.get("_pools", {})
         key = self._combinations, str(settings["device"])
         if key not in pools:
@@ -290,9 +292,9 @@ class ObliqueTrees(ForestOfTrees):
     def _of_features(self, forest: Forest) -> Forest:
         return ObliqueForest.of(forest, self.n_features_in_, self._projections)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
         try:
-            super()._fit(X, y, sample_weight, device)
+            super()._fit(X, y, sample_weight, device, workers)
         finally:
             for name in ("_begun", "_pools", "_projections"):
                 self.__dict__.pop(name, None)

@@ -24,9 +24,9 @@ def _out_of_bag_of(estimator: Any, data: TrainingData, device: Device) -> OutOfB
         raise ValueError("Rows are predicted while trees grow, but the table was not kept.")
     sizes = () if classes is None else classes.sizes
     width = data.problem.width
-    truth = rows_of_share(data.truth, data.share)
+    truth = rows_of_share(data.truth, data.workers)
     counts = estimator._plan.counts
-    return OutOfBagTrees(data.values, counts, truth, sizes, width, device, data.share)
+    return OutOfBagTrees(data.values, counts, truth, sizes, width, device, data.workers)
 
 
 class ForestReport(Progress):

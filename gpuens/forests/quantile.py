@@ -25,6 +25,7 @@ from ..kernels.leaves.quantiles import (
     quantile_of_leaves,
 )
 from ..kernels.leaves.targets import fill_targets
+from ..kernels.runtime.collective import Share
 from ..kernels.runtime.cpu.team import get_threads
 from ..trees.criteria import host_records
 from ..trees.training_data import TrainingData
@@ -224,10 +225,10 @@ class QuantileForestRegressor(RandomForestRegressor):
             response="predict" if isinstance(default, str) and default == "mean" else None,
         )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
         self._require_no_bounds(_read_quantiles(self.default_quantiles, "default_quantiles"))
         before = self._forest_before()
-        super()._fit(X, y, sample_weight, device)
+        super()._fit(X, y, sample_weight, device, workers)
         grown: _GrownTargets | None = self.__dict__.pop("_grown", None)
         if grown is None:  # a warm start that had nothing to add
             return
@@ -263,14 +264,16 @@ class QuantileForestRegressor(RandomForestRegressor):
         self._grown = _GrownTargets(grower.data, kept)
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
-    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+    def _read_outputs(
+        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+    ) -> list[Any]:
         if len(columns) > 1:
             raise ValueError(
                 f"y has {len(columns)} columns, {type(self).__name__} predicts the quantiles of "
                 "one. Fit a forest for each (sklearn.multioutput.MultiOutputRegressor), or use "
                 "RandomForestRegressor for their means."
             )
-        return super()._read_outputs(columns, n_rows, device)
+        return super()._read_outputs(columns, n_rows, device, workers)
 
     def predict(
         self,

@@ -17,6 +17,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.survival import Survival, read_survival
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.collective import Share
 from ..kernels.scalars import elementary
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import OutOfBag, left_out
@@ -108,9 +109,9 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         finally:
             self.__dict__.pop("_observed", None)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
         before = self._forest_before()
-        super()._fit(X, y, sample_weight, device)
+        super()._fit(X, y, sample_weight, device, workers)
         grown: _GrownHazards | None = self.__dict__.pop("_grown", None)
         if grown is None:  # a warm start that had nothing to add
             return

@@ -14,6 +14,7 @@ from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
 from ..kernels.scalars.deferred import lazy_property
@@ -155,10 +156,12 @@ class Binner:
         assert codes is not None
         return codes
 
-    def codes_of(self, X: Array | SparseTable, device: Device) -> Codes | SparseCodes:
+    def codes_of(
+        self, X: Array | SparseTable, device: Device, workers: Share = ONE_WORKER
+    ) -> Codes | SparseCodes:
         """Return the bins of a table of either kind on ``device``."""
         if isinstance(X, SparseTable):
-            return sparse_codes(X, self.thresholds, device)
+            return sparse_codes(X, self.thresholds, device, workers)
         return self.transform(X, device)
 
     def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from ..devices.placement import Device, gpu_of, is_gpu_frame, is_sparse, on_host
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from .arrays import (
     Table,
     check_frame,
@@ -71,6 +71,7 @@ def read_features(
     reset: bool = True,
     categorical_features: Any = None,
     name: str = "X",
+    workers: Share = ONE_WORKER,
 ) -> Table:
     """Read features as ``read_table`` does, and number the values of categorical ones.
 
@@ -94,6 +95,7 @@ def read_features(
         positions, or names of columns. Only for ``reset``.
     name : str
         Name of X in error messages.
+    workers : Share
 
     Returns
     -------
@@ -121,7 +123,7 @@ def read_features(
     if reset and _means_none(categorical_features, X):
         estimator._categories = estimator.is_categorical_ = None
     elif reset:
-        return _read_training(X, device, estimator, categorical_features, name)
+        return _read_training(X, device, estimator, categorical_features, name, workers)
     if known is None:
         return read_table(X, device, estimator=estimator, reset=reset, name=name)
     source = source_of(X, device, estimator, False, name)
@@ -179,26 +181,28 @@ def _means_none(categorical_features: Any, X: Any) -> bool:
 
 
 def _read_training(
-    X: Any, device: Device, estimator: Any, categorical_features: Any, name: str
+    X: Any, device: Device, estimator: Any, categorical_features: Any, name: str, workers: Share
 ) -> Table:
     source = source_of(X, device, estimator, True, name)
     is_categorical = _resolve(categorical_features, source)
-    if (share := current_share()) is not None:
-        require_agreement("categorical features", is_categorical.tolist(), share)
+    if workers is not ONE_WORKER:
+        require_agreement("categorical features", is_categorical.tolist(), workers)
     distinct: list[np.ndarray | None] = [None] * source.n_features
     chosen = np.flatnonzero(is_categorical).tolist()
-    values = source.table({f: partial(_learn, source, f, distinct) for f in chosen})
+    values = source.table({f: partial(_learn, source, f, distinct, workers) for f in chosen})
     estimator._categories = Categories(tuple(distinct)) if chosen else None
     estimator.is_categorical_ = is_categorical if chosen else None
     return table_of(values, device, estimator)
 
 
-def _learn(source: TableSource, feature: int, distinct: list[np.ndarray | None]) -> Array:
+def _learn(
+    source: TableSource, feature: int, distinct: list[np.ndarray | None], workers: Share
+) -> Array:
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)
     values = column.distinct()
-    if (share := current_share()) is not None:
-        values = categories_of_all(values, source.label(feature), share)
+    if workers is not ONE_WORKER:
+        values = categories_of_all(values, source.label(feature), workers)
     if len(values) > MAX_CATEGORIES:
         raise ValueError(
             f"{source.label(feature)} has {len(values)} distinct values; as a categorical feature "

@@ -15,7 +15,7 @@ import numpy as np
 from ..devices.array_functions import distinct_and_codes, occurrences
 from ..devices.placement import Device, module_of, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, objects_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, objects_of_all
 from .few_values import FewValues
 from .frames import EXACT_IN_FLOAT64, is_missing
 from .shared_tables import class_totals
@@ -85,12 +85,17 @@ def read_labels(
         if y.dtype.kind == "f":
             require_finite(y, name, NO_LABEL)
         classes, codes = _encode(y, name)
-    if len(classes) < min_classes:
+    require_classes(classes, min_classes, name)
+    return Labels(classes, device.asarray(codes))
+
+
+def require_classes(classes: np.ndarray, fewest: int, name: str) -> None:
+    """Raise ValueError if there are too few classes."""
+    if len(classes) < fewest:
         raise ValueError(
             f"{name} holds {len(classes)} class ({classes[0]} in every row), the number of "
-            f"classes must be at least {min_classes}."
+            f"classes must be at least {fewest}."
         )
-    return Labels(classes, device.asarray(codes))
 
 
 def class_numbers(
@@ -163,20 +168,24 @@ def _is_text(labels: np.ndarray) -> bool:
     return all(isinstance(label, str) for label in labels.tolist())
 
 
-def classes_among_workers(classes: np.ndarray, share: Share) -> np.ndarray:
+def classes_among_workers(classes: np.ndarray, workers: Share) -> np.ndarray:
     """Return the classes of all workers, ascending."""
-    found = objects_of_all(classes, share)
+    if workers is ONE_WORKER:
+        return classes
+    found = objects_of_all(classes, workers)
     if len({each.dtype.kind for each in found}) == 1:
         return np.unique(np.concatenate(found))
     every: np.ndarray = np.array([label for each in found for label in _listed(each)], object)
     return encode_objects(every, "y")[0]
 
 
-def labels_of_all(labels: Labels, share: Share) -> Labels:
+def labels_of_all(labels: Labels, workers: Share) -> Labels:
     """Return the labels of the rows of all workers; ``labels`` are those of this worker's."""
-    found = classes_among_workers(labels.classes, share)
+    if workers is ONE_WORKER:
+        return labels
+    found = classes_among_workers(labels.classes, workers)
     places = places_among(found, labels.classes).astype(np.min_scalar_type(len(found)))
-    numbers = share.collective.gather(places[to_numpy(labels.codes)])
+    numbers = workers.collective.gather(places[to_numpy(labels.codes)])
     return Labels(found, np.concatenate(numbers).astype(np.int64))
 
 
@@ -205,8 +214,9 @@ def as_classes(y: Any) -> Any:
 
 
 def class_factors(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
-) -> np.ndarray:
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None,
+    workers: Share,
+) -> np.ndarray:  # fmt: skip
     """Return the factor of each class.
 
     Parameters
@@ -218,6 +228,7 @@ def class_factors(
     codes : int64, shape (n_rows,)
         Class numbers of the rows.
     weight : float64, shape (n_rows,), or None
+    workers : Share
 
     Returns
     -------
@@ -228,11 +239,7 @@ def class_factors(
     ValueError
         A key of the dict is not a class.
     """
-    share = current_share()
-    if share is None:
-        total = np.bincount(codes, weight, minlength=len(classes)).astype(np.float64)
-    else:
-        total = class_totals(codes, weight, len(classes), share)
+    total = class_totals(codes, weight, len(classes), workers)
     occurs = np.flatnonzero(total)
     factors = np.ones(len(classes))
     if isinstance(class_weight, dict):

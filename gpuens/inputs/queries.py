@@ -103,7 +103,7 @@ def weight_of_rows(weight: Any, sizes: np.ndarray, n_rows: int) -> Any:
     return np.repeat(to_numpy(weight), sizes)
 
 
-def first_query_of_worker(qid: Any, share: Share) -> int:
+def first_query_of_worker(qid: Any, workers: Share) -> int:
     """Return the number of this worker's first query among those of all workers.
 
     A query whose rows end in one worker's part may go on in the next one's.
@@ -117,9 +117,9 @@ def first_query_of_worker(qid: Any, share: Share) -> int:
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     number = first = 0
     seen: list[np.ndarray] = []
-    for rank, found in enumerate(objects_of_all(ids[starts], share)):
+    for rank, found in enumerate(objects_of_all(ids[starts], workers)):
         goes_on = rank > 0 and found[0] == seen[-1][-1]
-        if rank == share.collective.rank:
+        if rank == workers.collective.rank:
             first = number - goes_on
         number += len(found) - goes_on
         seen.append(found)

@@ -21,9 +21,9 @@ ENTRY_BYTES = 12
 """Bytes of an entry of a sparse table: a value, and the number of its row or column."""
 
 
-def require_agreement(what: str, value: Any, share: Share) -> None:
+def require_agreement(what: str, value: Any, workers: Share) -> None:
     """Raise ValueError, on all workers, where they have different values."""
-    found = objects_of_all((what, value), share)
+    found = objects_of_all((what, value), workers)
     for rank, (of_worker, other) in enumerate(found):
         if (of_worker, other) != found[0]:
             raise ValueError(
@@ -35,7 +35,7 @@ def require_agreement(what: str, value: Any, share: Share) -> None:
             )
 
 
-def agreed_table(table: Any, estimator: Any, share: Share) -> Any:
+def agreed_table(table: Any, estimator: Any, workers: Share) -> Any:
     """Return the table in the type that holds the numbers of all workers.
 
     Raises
@@ -44,14 +44,14 @@ def agreed_table(table: Any, estimator: Any, share: Share) -> Any:
         The workers have different columns, or the tables of some are sparse.
     """
     is_sparse = isinstance(table, SparseTable) or issparse(table)
-    require_agreement("format", "sparse" if is_sparse else "dense", share)
+    require_agreement("format", "sparse" if is_sparse else "dense", workers)
     names = getattr(estimator, "feature_names_in_", None)
     columns = f"{table.shape[1]}" if names is None else ", ".join(map(repr, names))
-    require_agreement("columns", columns, share)
-    return table.astype(np.result_type(*objects_of_all(table.dtype, share)), copy=False)
+    require_agreement("columns", columns, workers)
+    return table.astype(np.result_type(*objects_of_all(table.dtype, workers)), copy=False)
 
 
-def categories_of_all(values: np.ndarray, label: str, share: Share) -> np.ndarray:
+def categories_of_all(values: np.ndarray, label: str, workers: Share) -> np.ndarray:
     """Return the distinct values of a feature that any worker has, ascending.
 
     Raises
@@ -59,7 +59,7 @@ def categories_of_all(values: np.ndarray, label: str, share: Share) -> np.ndarra
     ValueError
         Some workers have numbers, others strings.
     """
-    found = [each for each in objects_of_all(values, share) if len(each)]
+    found = [each for each in objects_of_all(values, workers) if len(each)]
     if not found:
         return values
     kinds = sorted({str(kind_of(each)) for each in found})
@@ -76,7 +76,9 @@ def categories_of_all(values: np.ndarray, label: str, share: Share) -> np.ndarra
     return ordered
 
 
-def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Share) -> np.ndarray:
+def class_totals(
+    codes: np.ndarray, weight: np.ndarray | None, n: int, workers: Share
+) -> np.ndarray:
     """Return what ``bincount(codes, weight, n)`` is of the rows of all workers.
 
     Weights are added in the order of the rows: each worker goes on from the sums of the one before.
@@ -84,15 +86,15 @@ def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Sh
     codes = to_numpy(codes)
     if weight is None:
         counts = np.bincount(codes, minlength=n)
-        share.collective.add(counts)
+        workers.collective.add(counts)
         return counts.astype(np.float64)
     totals: np.ndarray = np.zeros(n)
-    for rank in range(share.collective.size):
-        if rank == share.collective.rank:
+    for rank in range(workers.collective.size):
+        if rank == workers.collective.rank:
             numbers = np.concatenate([np.arange(n), codes])
             before_and_own = np.concatenate([totals, to_numpy(weight)])
             totals = np.bincount(numbers, before_and_own, minlength=n)
-        totals = share.collective.gather(totals[None])[rank][0]
+        totals = workers.collective.gather(totals[None])[rank][0]
     return totals
 
 
@@ -106,7 +108,9 @@ def ranges_among(n_workers: int, n: int) -> list[tuple[int, int]]:
     return list(zip(begins, [*begins[1:], n], strict=True))
 
 
-def dealt_rows(values: Any, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> Any:
+def dealt_rows(
+    values: Any, order: np.ndarray, ranges: list[tuple[int, int]], workers: Share
+) -> Any:
     """Return the rows that this worker gets of the table of all.
 
     Parameters
@@ -120,51 +124,51 @@ def dealt_rows(values: Any, order: np.ndarray, ranges: list[tuple[int, int]], sh
     """
     if not len(values):
         return values
-    mine = ranges[share.collective.rank % len(ranges)]
+    mine = ranges[workers.collective.rank % len(ranges)]
     if isinstance(values, SparseTable):
         rows = csr_array(values.entries)
         parts = [
             part
             for begin, end in ranges
-            for part in _sparse_rows_at(rows, order[begin:end], (begin, end) == mine, share)
+            for part in _sparse_rows_at(rows, order[begin:end], (begin, end) == mine, workers)
         ]
         return SparseTable.stacked(parts)
     own = to_numpy(values)
     dealt = np.concatenate([
-        _rows_at(own, order[begin:end], (begin, end) == mine, share) for begin, end in ranges
+        _rows_at(own, order[begin:end], (begin, end) == mine, workers) for begin, end in ranges
     ])  # fmt: skip
     return module_of(values).asarray(dealt)
 
 
-def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, share: Share) -> np.ndarray:
+def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, workers: Share) -> np.ndarray:
     """Return rows of the table of all workers; a worker that does not keep them sends its own, and
     gets none."""
-    begins = _first_rows(share)
+    begins = _first_rows(workers)
     at_once = max(1, MESSAGE_BYTES // max(1, values[:1].nbytes))
     rows = np.empty((len(wanted) if is_mine else 0, *values.shape[1:]), values.dtype)
     for begin in range(0, len(wanted), at_once):
         numbers = wanted[begin : begin + at_once]
         holder = np.searchsorted(begins, numbers, side="right") - 1
-        own = numbers[holder == share.collective.rank] - share.first
-        found = share.collective.gather(np.ascontiguousarray(values[own]))
+        own = numbers[holder == workers.collective.rank] - workers.first
+        found = workers.collective.gather(np.ascontiguousarray(values[own]))
         for rank, of_worker in enumerate(found if is_mine else ()):
             rows[begin : begin + at_once][holder == rank] = of_worker
     return rows
 
 
 def _sparse_rows_at(
-    values: csr_array, wanted: np.ndarray, is_mine: bool, share: Share
+    values: csr_array, wanted: np.ndarray, is_mine: bool, workers: Share
 ) -> list[csr_array]:
     """Return rows as ``_rows_at`` does, in parts one after the other."""
-    begins = _first_rows(share)
-    row_bytes = ENTRY_BYTES * count_of_all(values.nnz) // share.n_all
+    begins = _first_rows(workers)
+    row_bytes = ENTRY_BYTES * count_of_all(values.nnz, workers) // workers.n_all
     at_once = max(1, MESSAGE_BYTES // max(1, row_bytes))
     parts = []
     for begin in range(0, len(wanted), at_once):
         numbers = wanted[begin : begin + at_once]
         holder = np.searchsorted(begins, numbers, side="right") - 1
-        own = numbers[holder == share.collective.rank] - share.first
-        found = objects_of_all(values[own], share)
+        own = numbers[holder == workers.collective.rank] - workers.first
+        found = objects_of_all(values[own], workers)
         if is_mine:  # they come one worker's after the other's
             place = np.empty(len(numbers), np.int64)
             place[np.argsort(holder, kind="stable")] = np.arange(len(numbers))
@@ -172,16 +176,16 @@ def _sparse_rows_at(
     return parts
 
 
-def _first_rows(share: Share) -> np.ndarray:
+def _first_rows(workers: Share) -> np.ndarray:
     """Return the number of each worker's first row."""
-    return np.concatenate(share.collective.gather(np.array([share.first])))
+    return np.concatenate(workers.collective.gather(np.array([workers.first])))
 
 
-def entries_of_all(table: SparseTable) -> np.ndarray:
+def entries_of_all(table: SparseTable, workers: Share) -> np.ndarray:
     """Return the number of values other than zero in each column, of the rows of all workers."""
-    return sum_of_each(table.n_entries.astype(np.int64))
+    return sum_of_each(table.n_entries.astype(np.int64), workers)
 
 
-def sparse_columns_of_all(table: SparseTable, features: slice, share: Share) -> SparseTable:
+def sparse_columns_of_all(table: SparseTable, features: slice, workers: Share) -> SparseTable:
     """Return some columns of the rows of all workers."""
-    return SparseTable.stacked(objects_of_all(table.columns(features).entries, share))
+    return SparseTable.stacked(objects_of_all(table.columns(features).entries, workers))

@@ -9,7 +9,7 @@ from ..devices.placement import Device
 from ..devices.sparse_tables import SparseTable
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import empty_on_line
-from ..kernels.runtime.collective import count_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, count_of_all
 from ..kernels.runtime.dispatch import Implementation
 from ..kernels.runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
 
@@ -21,20 +21,24 @@ ENTRY_BYTES = 20
 """Bytes of an entry of sparse codes, while they are made."""
 
 
-def stays_sparse(table: SparseTable, device: Device) -> bool:
+def stays_sparse(table: SparseTable, device: Device, workers: Share = ONE_WORKER) -> bool:
     """Return whether the codes of a table leave out its zeros: on the CPU, if these are many. Where
     workers share the rows, those of all decide."""
     n_rows, n_features = table.shape
-    is_rare = CELLS_OF_ENTRY * count_of_all(table.entries.nnz) < count_of_all(n_rows) * n_features
+    n_entries, n_rows = (count_of_all(n, workers) for n in (table.entries.nnz, n_rows))
+    is_rare = CELLS_OF_ENTRY * n_entries < n_rows * n_features
     return is_rare and device.implementation is Implementation.CPU
 
 
 def sparse_codes(
-    table: SparseTable, thresholds: tuple[np.ndarray, ...], device: Device
+    table: SparseTable,
+    thresholds: tuple[np.ndarray, ...],
+    device: Device,
+    workers: Share = ONE_WORKER,
 ) -> Codes | SparseCodes:
     """Return the codes of a table on a device, where zeros have theirs as any other value."""
     of_entries, of_zeros = codes_of_entries(table, thresholds)
-    if stays_sparse(table, device):
+    if stays_sparse(table, device, workers):
         return _left_out(table, thresholds, of_entries, of_zeros)
     n_rows, n_features = table.shape
     columns = np.empty((n_features, n_rows), np.uint8)

@@ -25,7 +25,7 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import largest_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, largest_of_all
 from .frames import EXACT_IN_FLOAT64, is_missing
 
 TINY_WEIGHT = 1e-10
@@ -69,6 +69,7 @@ def read_sample_weight(
     *,
     estimator: Any,
     name: str = "sample_weight",
+    workers: Share = ONE_WORKER,
 ) -> Any:
     """Read the weights of the rows.
 
@@ -79,6 +80,7 @@ def read_sample_weight(
         Of the table.
     device, estimator, name
         As for ``read_table``.
+    workers : Share
 
     Returns
     -------
@@ -111,7 +113,7 @@ def read_sample_weight(
             f"Negative values in data passed to `{name}`: the smallest is {smallest}. Weights "
             "must be zero (the row is ignored) or positive."
         )
-    if largest_of_all(largest) == 0:
+    if largest_of_all(largest, workers) == 0:
         raise ValueError(f"{name} is zero for every row; at least one must be positive.")
     return _writeable(weight)
 
@@ -299,9 +301,9 @@ def found_in(is_bad: Array) -> str:
     return f"{int(is_bad.sum())} of {is_bad.size} values, the first in {where} (counted from 0)"
 
 
-def weights_in_range(weights: Array) -> Array:
+def weights_in_range(weights: Array, workers: Share) -> Array:
     """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
-    largest = largest_of_all(float(weights.max()))
+    largest = largest_of_all(float(weights.max()), workers)
     if largest > TINY_WEIGHT:
         return weights
     exponent = -math.frexp(largest)[1]

@@ -18,6 +18,7 @@ from ..devices.placement import Device
 from ..forest.sum_of_trees import IDENTITY, Link
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.statistics.gradients import (
@@ -59,6 +60,8 @@ class Loss:
     has_value: ClassVar[bool] = True
     """Whether the metric "loss" can be computed."""
     n_outputs: int = 1
+    workers: Share = ONE_WORKER
+    """Those that share the rows (see ``among``)."""
 
     @property
     def link(self) -> Link | None:
@@ -91,6 +94,10 @@ class Loss:
             f"loss={self!r} is a loss of regression. A classifier takes 'log_loss', "
             "'exponential', 'focal' or a function."
         )
+
+    def among(self: Self, workers: Share) -> Self:
+        """Return the loss of rows that workers share: what it measures is of the rows of all."""
+        return self._with(workers=workers)
 
     def check_target(self, y: Array, name: str) -> None:
         """Raise ValueError if the loss is not defined for a target."""
@@ -157,7 +164,7 @@ class Loss:
     ) -> Totals:
         """Fill ``g`` and ``h`` of output k, whose raw prediction is ``raw``; see
         ``kernels.statistics.gradients``."""
-        return gradients(self.formula(k), target, raw, shared, weight, g, h, update)
+        return gradients(self.formula(k), target, raw, shared, weight, g, h, self.workers, update)
 
     def gradients_of_outputs(
         self,
@@ -176,12 +183,13 @@ class Loss:
         if len(set(formulas)) > 1:
 
             def one(i: int) -> Totals:
-                target = self.targets(y, outputs[i], device)
-                return gradients(formulas[i], target, raw[i], shared, weight, g[i], h[i])
+                of_rows = self.targets(y, outputs[i], device), raw[i], shared, weight, g[i], h[i]
+                return gradients(formulas[i], *of_rows, self.workers)
 
-            return each(one, range(len(outputs)), g[0])
+            return each(one, range(len(outputs)), g[0], self.workers)
         target, first_class = self.joint_targets(y, outputs)
-        return gradients_of_outputs(formulas[0], target, raw, shared, weight, g, h, first_class)
+        of_rows = target, raw, shared, weight, g, h
+        return gradients_of_outputs(formulas[0], *of_rows, first_class, self.workers)
 
     def check_gradients(
         self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
@@ -201,7 +209,7 @@ class Loss:
         """Compute the values of the nodes of a batch of trees, one an output, and the sums of their
         hessians."""
         l2, min_sum_hessian = batch.params.l2, batch.params.min_sum_hessian
-        how = l2, min_sum_hessian, self.largest_step(batch.learning_rate)
+        how = l2, min_sum_hessian, self.largest_step(batch.learning_rate), self.workers
         return newton_steps(batch.trees, batch.g, batch.h, batch.totals, *how)
 
     def safe_rate(self, learning_rate: float) -> float:
@@ -230,7 +238,11 @@ class Loss:
         for k in range(1, self.n_outputs):
             target = self.targets(y, k, device)
             total = total + row_values(formula(k), target, raw[k], shared)
-        return mean_later(total, weight, device, self._terms())
+        return mean_later(total, weight, device, self.workers, self._terms())
+
+    def _mean(self, values: Array, weight: Array, device: Device) -> float:
+        """Return the weighted mean of values of the rows."""
+        return mean_later(values, weight, device, self.workers)()
 
     def _terms(self) -> int:
         """Return the number that the sum over the outputs is divided by."""

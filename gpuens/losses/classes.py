@@ -19,7 +19,6 @@ from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import NO_CLASS
 from ..numerics.minimise import minimise
-from ..numerics.weighted import weighted_mean
 from .base import Loss
 from .safe_steps import largest_rate, largest_step
 
@@ -93,7 +92,7 @@ class BinomialLogLoss(LogLoss):
         return largest_step(learning_rate)
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
-        return np.array([log_odds(weighted_mean(y, weight, device))])
+        return np.array([log_odds(self._mean(y, weight, device))])
 
 
 class MultinomialLogLoss(LogLoss):
@@ -119,7 +118,7 @@ class MultinomialLogLoss(LogLoss):
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         shares = [
-            weighted_mean(self.targets(y, k, device), weight, device) for k in range(self.n_outputs)
+            self._mean(self.targets(y, k, device), weight, device) for k in range(self.n_outputs)
         ]
         return np.array([log(np.float64(max(p, SMALLEST_SHARE))) for p in shares])
 
@@ -179,7 +178,7 @@ class Exponential(ClassLoss):
         return largest_step(learning_rate)
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
-        return np.array([0.5 * log_odds(weighted_mean(y, weight, device))])
+        return np.array([0.5 * log_odds(self._mean(y, weight, device))])
 
     def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(2.0 * raw)
@@ -223,7 +222,7 @@ class Focal(OneAgainstTheRest):
         """Find where the slopes of both classes, times their shares, sum to zero."""
         constants = []
         for k in range(self.n_outputs):
-            p = weighted_mean(self.targets(y, k, device), weight, device)
+            p = self._mean(self.targets(y, k, device), weight, device)
             p = min(max(p, SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
 
             def both(f: float, p: float = p) -> tuple[float, float]:

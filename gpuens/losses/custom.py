@@ -14,13 +14,12 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
 from ..numerics.minimise import minimise
-from ..numerics.shared_rows import of_all_rows, of_own_rows, whole_table
+from ..numerics.shared_rows import of_all_rows, of_own_rows
 from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss, columns_first
 from .classes import OneAgainstTheRest
@@ -108,7 +107,7 @@ class FunctionLoss(OneAgainstTheRest):
                 if constant == 0.0:
                     where = "the score 0, where the best constant is searched from"
                     self.check_gradients(totals, g, h, target, raw[k], where)
-                total = ordered_sum(g.astype(np.float64), device)
+                total = ordered_sum(g.astype(np.float64), device, self.workers)
                 return total, totals.sum_h if self.has_hessian else 0.0
 
             base[k] = minimise(slope, LARGEST_CONSTANT)
@@ -320,10 +319,9 @@ class ArrayLoss(FunctionLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute all gradients and hessians, float64 of shape (2, n_outputs, n_rows)."""
-        of_all = self._targets_of_all(y)
-        with whole_table(raw) as (whole,):
-            both = self._gradients(of_all, whole, device)
-        return of_own_rows(both)
+        whole = of_all_rows(raw, self.workers)
+        both = self._gradients(self._targets_of_all(y), whole, device)
+        return of_own_rows(both, self.workers)
 
     def on_training_rows(
         self, y: Array, weight: Array, base: np.ndarray, device: Device
@@ -331,14 +329,11 @@ class ArrayLoss(FunctionLoss):
         return self._with(_known={})
 
     def _targets_of_all(self, y: Array) -> Array:
-        """Return the targets of the rows of all workers, gathered once in the rounds of a training;
-        y where a table is not shared."""
-        share = current_share()
-        if share is None:
-            return y
+        """Return the targets of the rows of all workers, gathered once in the rounds of a
+        training."""
         known = self.__dict__.get("_known", {})
         if id(y) not in known:
-            known[id(y)] = y, of_all_rows(y, share)
+            known[id(y)] = y, of_all_rows(y, self.workers)
         return known[id(y)][1]
 
     def _gradients(self, y: Array, raw: Array, device: Device) -> Array:
@@ -372,7 +367,8 @@ class ArrayLoss(FunctionLoss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``. They were computed before an ``update`` could apply."""
-        return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
+        own, second = shared[:, k]
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
     def gradients_of_outputs(
         self,
@@ -387,7 +383,8 @@ class ArrayLoss(FunctionLoss):
     ) -> Sequence[Totals]:
         """Copy them from ``shared``."""
         own, second = (values[outputs.start : outputs.stop] for values in shared)
-        return gradients_of_outputs(formulas.Given(), own, second, own[0, :0], weight, g, h)
+        what = own, second, own[0, :0], weight, g, h
+        return gradients_of_outputs(formulas.Given(), *what, workers=self.workers)
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         if self.value is None:
@@ -395,15 +392,15 @@ class ArrayLoss(FunctionLoss):
                 f"loss={self!r} has no value to compute the metric 'loss' from: pass "
                 "ArrayLoss(objective, value=...), or another metric as scoring."
             )
-        of_all = self._targets_of_all(y)
-        with whole_table(raw) as (whole,):
-            values = device.asarray(self.value(rows_first(of_all), rows_first(whole)), np.float64)
+        whole = of_all_rows(raw, self.workers)
+        values = self.value(rows_first(self._targets_of_all(y)), rows_first(whole))
+        values = device.asarray(values, np.float64)
         if values.shape != whole.shape[1:]:
             raise ValueError(
                 f"value of {self!r} must return one number a row, an array of shape "
                 f"{whole.shape[1:]}, got {values.shape}."
             )
-        return mean_later(of_own_rows(values), weight, device)
+        return mean_later(of_own_rows(values, self.workers), weight, device, self.workers)
 
     def predict(self, raw: Array, device: Device) -> Array:
         if self.inverse_link is None:

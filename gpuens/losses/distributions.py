@@ -29,7 +29,7 @@ from ..kernels.scalars.losses import Given, Logarithm, LogisticLink, LogLink, Po
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
-from ..numerics.weighted import Later, mean_later, weighted_mean
+from ..numerics.weighted import Later, mean_later
 from .base import Loss, first_row
 from .leaves import LeafBatch
 from .safe_steps import largest_step
@@ -71,12 +71,13 @@ class DistributionLoss(Loss):
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         values = self._values(y)
-        mean = weighted_mean(values, weight, device)
-        variance = weighted_mean((values - mean) ** 2, weight, device)
+        mean = self._mean(values, weight, device)
+        variance = self._mean((values - mean) ** 2, weight, device)
         # The mean of equal numbers may differ from them by a rounding error.
         counted = values[weight > 0.0] if weight.size else values
         ends = (float(counted.max()), float(-counted.min())) if counted.size else (-math.inf,) * 2
-        if not (sum(map(largest_of_all, ends)) > 0.0 and variance > 0.0):
+        spread = sum(largest_of_all(end, self.workers) for end in ends)
+        if not (spread > 0.0 and variance > 0.0):
             raise ValueError(
                 f"loss={self.name!r} fits a distribution, but y is the same in all rows of "
                 "positive weight: it has no spread. Use loss='squared_error'."
@@ -116,7 +117,7 @@ class DistributionLoss(Loss):
         ]
 
     def leaf_values(self, batch: LeafBatch, outputs: range) -> Sequence[NodeValues]:
-        how = batch.params.l2, batch.params.min_sum_hessian
+        how = batch.params.l2, batch.params.min_sum_hessian, math.inf, self.workers
         steps = newton_steps(batch.trees, batch.g, batch.h, batch.totals, *how)
         rate = batch.learning_rate
         return [
@@ -150,19 +151,19 @@ class LocationScaleLoss(DistributionLoss):
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         """Fit the constant distribution, by weighted least squares that are repeated."""
         values, inverse = self._values(y), self._inverse_df
-        centre = weighted_mean(values, weight, device)
+        centre = self._mean(values, weight, device)
         apart = values - centre
-        square = weighted_mean(apart * apart, weight, device)  # a GPU rounds powers differently
+        square = self._mean(apart * apart, weight, device)  # a GPU rounds powers differently
         variance = before = square
         for _ in range(FITTING_STEPS if inverse > 0.0 else 0):
             if square <= COLLAPSED * variance:
                 break
             before = square
             share = (1.0 + inverse) / (1.0 + inverse * (apart * apart / square))
-            total = weighted_mean(share, weight, device)
-            centre = weighted_mean(share * values, weight, device) / total
+            total = self._mean(share, weight, device)
+            centre = self._mean(share * values, weight, device) / total
             apart = values - centre
-            square = weighted_mean(share * (apart * apart), weight, device)
+            square = self._mean(share * (apart * apart), weight, device)
         # Near the rounding errors of the centre the scale shrinks no further.
         rounding = min((ROUNDED * centre) ** 2, ROUNDED * variance)
         if square < max(COLLAPSING * before, rounding):
@@ -198,12 +199,12 @@ class LocationScaleLoss(DistributionLoss):
         residual, log_scale = shared
         if k == 1:
             how = formulas.LocationScale(self._inverse_df)
-            return gradients(how, residual, log_scale, weight[:0], weight, g, h)
+            return gradients(how, residual, log_scale, weight[:0], weight, g, h, self.workers)
         by_weight = formulas.LocationWeight(self._inverse_df)
         share = row_values(by_weight, residual, log_scale, residual[:0])
         share = share * weight if weight.size else share
         slope, one = residual * (-1.0 / self.per_unit), log_scale * 0.0 + 1.0
-        return gradients(Given(), slope, one, residual[:0], share, g, h)
+        return gradients(Given(), slope, one, residual[:0], share, g, h, self.workers)
 
     def _bounded(self, k: int, step: np.ndarray, learning_rate: float) -> np.ndarray:
         """Weighted least squares for the location, at most whole steps of them. The scale's square
@@ -217,7 +218,8 @@ class LocationScaleLoss(DistributionLoss):
         residual, log_scale = self.shared(y, raw, device)
         how = formulas.LocationScale(self._inverse_df)
         values = row_values(how, residual, log_scale, residual[:0]) + self._log_density_of(y)
-        mean, constant = mean_later(values, weight, device), self.log_unit + self._log_constant
+        mean = mean_later(values, weight, device, self.workers)
+        constant = self.log_unit + self._log_constant
         return lambda: mean() + constant
 
     def _log_density_of(self, y: Array) -> Any:
@@ -333,13 +335,13 @@ class NegativeBinomial(DistributionLoss):
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         xp = device.xp
-        mean = float(log(np.float64(weighted_mean(y, weight, device))))
+        mean = float(log(np.float64(self._mean(y, weight, device))))
         raw = xp.zeros((2, y.shape[0])) + mean
 
         def slope(log_size: float) -> tuple[float, float]:
             raw[1] = log_size
             g, h = self._of_size(y, self.shared(y, raw, device))
-            return tuple(weighted_mean(values, weight, device) for values in (g, h))  # type: ignore[return-value]
+            return self._mean(g, weight, device), self._mean(h, weight, device)
 
         log_size = minimise(slope, LARGEST_LOG_SIZE)
         return np.array([mean, max(log_size, SMALLEST_LOG_SIZE)])
@@ -368,9 +370,10 @@ class NegativeBinomial(DistributionLoss):
         update: Update | None = None,
     ) -> Totals:
         if k == 1:
-            return gradients(Given(), *self._of_size(target, shared), weight[:0], weight, g, h)
+            both = self._of_size(target, shared)
+            return gradients(Given(), *both, weight[:0], weight, g, h, self.workers)
         share = shared[3] * weight if weight.size else shared[3]
-        return gradients(Poisson(), target, raw, weight[:0], share, g, h)
+        return gradients(Poisson(), target, raw, weight[:0], share, g, h, self.workers)
 
     def _of_size(self, y: Array, shared: Array) -> tuple[Array, Array]:
         """Return the gradient and the information of ln r."""
@@ -387,7 +390,7 @@ class NegativeBinomial(DistributionLoss):
         _, log_size, size, _, odds = self.shared(y, raw, device)
         entropy = row_values(formulas.SizeEntropy(), y, log_size, y[:0])
         values = entropy + (size + y) * odds - y * (raw[0] - log_size)
-        return mean_later(values, weight, device)
+        return mean_later(values, weight, device, self.workers)
 
     def predict(self, raw: Array, device: Device) -> Array:
         return row_values(LogLink(), raw[0], raw[0], raw[0, :0])

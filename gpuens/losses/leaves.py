@@ -14,6 +14,7 @@ from ..kernels.leaves.inner_nodes import average_children
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.gain import newton_value
@@ -47,6 +48,7 @@ class LeafBatch:
     learning_rate : float
         Of the round.
     device : Device
+    workers : Share
     """
 
     trees: GrownTrees
@@ -60,12 +62,13 @@ class LeafBatch:
     params: GrowthParams
     learning_rate: float
     device: Device
+    workers: Share
 
     def rows_of(self, i: int) -> LeafRows:
         """Return tree i and its rows."""
         return LeafRows(
             self.trees, i, self.g[i], self.h[i], self.totals[i], lambda: self.read_target(i),
-            self.raw[i], self.weight, self.whole_weight, self.device,
+            self.raw[i], self.weight, self.whole_weight, self.device, self.workers,
         )  # fmt: skip
 
 
@@ -83,6 +86,7 @@ class LeafRows:
     weight: Array
     whole_weight: Array
     device: Device
+    workers: Share
 
     @property
     def left(self) -> np.ndarray:
@@ -120,8 +124,8 @@ def of_leaves(value: np.ndarray, leaf: Array, device: Device) -> Array:
 
 def node_sums(rows: LeafRows, g: Array, h: Array, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
     """Sum statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
-    scales = fixed_point_scales(totals, g.shape[0])
-    sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes)
+    scales = fixed_point_scales(totals, g.shape[0], rows.workers)
+    sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes, rows.workers)
     add_children(rows.left, rows.right, sums)
     return sums[:, 0] / scales.g, sums[:, 1] / scales.h
 
@@ -131,8 +135,8 @@ def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np
 
     Inner nodes, which no prediction reaches, get the mean of their children by ``cover``.
     """
-    residual = rows.target - rows.raw
-    value = leaf_quantiles(rows.leaf, residual, rows.whole_weight, quantile, rows.n_nodes)
+    residual, how = rows.target - rows.raw, (quantile, rows.n_nodes, rows.workers)
+    value = leaf_quantiles(rows.leaf, residual, rows.whole_weight, *how)
     average_children(rows.left, rows.right, cover, value)
     return value
 
@@ -149,7 +153,7 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
     g, h = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     nothing = rows.raw[:0]
-    totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h)
+    totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h, rows.workers)
     sum_g, sum_h = node_sums(rows, g, h, totals)
     at_leaves = rows.left < 0
     step = np.zeros_like(value)
@@ -170,5 +174,6 @@ def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarra
     before, after = (row_values(Huber(delta), rows.target, f, nothing) for f in (rows.raw, moved))
     change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     one = rows.device.xp.ones_like(rows.raw)
-    totals = gradients(Given(), after - before, one, nothing, rows.weight, change, ones)
+    what = after - before, one, nothing, rows.weight, change, ones
+    totals = gradients(Given(), *what, rows.workers)
     return node_sums(rows, change, ones, totals)[0]

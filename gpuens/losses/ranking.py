@@ -20,7 +20,7 @@ from ..kernels.ranking.gradients import PairSettings, list_gradients, pair_gradi
 from ..kernels.ranking.order import order_queries
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, largest_of_all, not_sharing
+from ..kernels.runtime.collective import Share, largest_of_all, sum_of_each
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
@@ -68,12 +68,10 @@ class PositionBias:
     begins.
     """
 
-    def __init__(self, position: np.ndarray) -> None:
-        n = 1 + int(largest_of_all(float(position.max())))
-        counts = np.bincount(position.astype(np.int64), minlength=n)
-        if (share := current_share()) is not None:
-            share.collective.add(counts)
-        self.counts = counts.astype(np.float64)
+    def __init__(self, position: np.ndarray, workers: Share) -> None:
+        n = 1 + int(largest_of_all(float(position.max()), workers))
+        own = np.bincount(position.astype(np.int64), minlength=n)
+        self.counts = sum_of_each(own, workers).astype(np.float64)
         self.value = np.zeros(self.counts.size)
         self.index = -1
         self.latest: Array | None = None
@@ -121,10 +119,10 @@ class RankingLoss(Loss):
             )
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
-        y = whole_queries(WholeQueries.of(y[QUERY], sends_all=False), y[: QUERY + 1])
+        y = whole_queries(WholeQueries.of(y[QUERY], False, self.workers), y[: QUERY + 1])
         relevance, query = y[RELEVANCE], y[QUERY]
         differs = (relevance[1:] != relevance[:-1]) & (query[1:] == query[:-1])
-        if not largest_of_all(float(differs.any())):
+        if not largest_of_all(float(differs.any()), self.workers):
             raise ValueError(
                 "No query has two documents of different relevance, so that there is nothing to "
                 "learn from: check group or qid, and y."
@@ -141,7 +139,7 @@ class RankingLoss(Loss):
     ) -> RankingLoss:
         bias = None
         if y.shape[0] > POSITION:
-            bias = PositionBias(to_numpy(y[POSITION]))
+            bias = PositionBias(to_numpy(y[POSITION]), self.workers)
         return self._with(bias=bias, _known={})
 
     def at_round(self, index: int) -> RankingLoss:
@@ -157,11 +155,8 @@ class RankingLoss(Loss):
     def _gradients_of(self, documents: Documents, score: Array) -> Array:
         """Compute the gradients of this worker's rows, which are all where no table is shared."""
         rows = documents.rows
-        if rows is None:
-            return self._gradients(documents, score)
-        score = rows.whole(score)
-        with not_sharing():
-            return rows.own(self._gradients(documents, score))
+        both = self._gradients(documents, whole_queries(rows, score))
+        return both if rows is None else rows.own(both)
 
     def _documents(self, y: Array, device: Device) -> Documents:
         """Prepare rows, once in a training."""
@@ -173,16 +168,8 @@ class RankingLoss(Loss):
         position = (
             y[POSITION].astype(np.int32) if self.bias else device.xp.empty(0, dtype=device.xp.int32)
         )
-        rows = WholeQueries.of(y[QUERY], self.draws_by_row)
-        if rows is None:
-            return self._documents_of(y, position, rows, device)
-        y = rows.whole(y)
-        with not_sharing():
-            return self._documents_of(y, position, rows, device)
-
-    def _documents_of(
-        self, y: Array, position: Array, rows: WholeQueries | None, device: Device
-    ) -> Documents:
+        rows = WholeQueries.of(y[QUERY], self.draws_by_row, self.workers)
+        y = whole_queries(rows, y)
         queries = layout_of(y[QUERY], device)
         gain, discount = self._gain(y[RELEVANCE], device), discounts(queries, device)
         ideal = ideal_gains(gain, queries, discount, self._depth(queries))
@@ -211,7 +198,8 @@ class RankingLoss(Loss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``, weighted."""
-        return gradients(formulas.Given(), shared[0], shared[1], raw[:0], weight, g, h)
+        own, second = shared
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         raise ValueError(
@@ -272,12 +260,11 @@ class PairLoss(RankingLoss):
     ) -> None:
         """Take a Newton step of each position, as LightGBM does."""
         g, h = (device.xp.empty(position.shape[0], dtype=device.xp.float32) for _ in range(2))
-        weight = (
-            weight / largest_of_all(int(weight.max())) if weight.size else weight.astype(np.float64)
-        )
-        totals = gradients(formulas.Given(), both[0], both[1], both[0, :0], weight, g, h)
-        scales = fixed_point_scales(totals, g.shape[0])
-        sums = leaf_sums(position, g, h, scales, bias.value.size)
+        largest = largest_of_all(int(weight.max()), self.workers) if weight.size else 1.0
+        what = both[0], both[1], both[0, :0], weight / largest, g, h
+        totals = gradients(formulas.Given(), *what, self.workers)
+        scales = fixed_point_scales(totals, g.shape[0], self.workers)
+        sums = leaf_sums(position, g, h, scales, bias.value.size, self.workers)
         penalty = float(self.position_l2) * bias.counts
         slope = -sums[:, 0] / scales.g - bias.value * penalty
         curvature = sums[:, 1] / scales.h + penalty

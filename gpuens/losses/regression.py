@@ -19,12 +19,7 @@ from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
-from ..numerics.weighted import (
-    weighted_expectile,
-    weighted_mean,
-    weighted_quantile,
-    whole_weights,
-)
+from ..numerics.weighted import weighted_expectile, weighted_quantile, whole_weights
 from .base import RegressionLoss, columns_first, first_row
 from .leaves import LeafBatch, LeafRows, huber_steps, node_sums, residual_quantiles
 from .safe_steps import largest_step
@@ -42,7 +37,7 @@ class SquaredError(RegressionLoss):
         return formulas.SquaredError()
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        return weighted_mean(target, weight, device)
+        return self._mean(target, weight, device)
 
 
 class _ValuesByTree(RegressionLoss):
@@ -56,7 +51,7 @@ class _ValuesByTree(RegressionLoss):
         def of_tree(i: int) -> NodeValues:
             return self._values(batch.rows_of(i), outputs[i])
 
-        return each(of_tree, range(len(outputs)), batch.g[0])
+        return each(of_tree, range(len(outputs)), batch.g[0], self.workers)
 
 
 class _QuantileLeaves(_ValuesByTree):
@@ -70,8 +65,8 @@ class _QuantileLeaves(_ValuesByTree):
         raise NotImplementedError
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        whole = whole_weights(weight, device)
-        return weighted_quantile(target, whole, self._quantile(k), device)
+        whole = whole_weights(weight, device, self.workers)
+        return weighted_quantile(target, whole, self._quantile(k), device, self.workers)
 
     def _values(self, rows: LeafRows, k: int) -> NodeValues:
         _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
@@ -202,7 +197,7 @@ class Expectile(RegressionLoss):
         return formulas.Expectile(float(self.alpha))
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        return weighted_expectile(target, weight, float(self.alpha), device)
+        return weighted_expectile(target, weight, float(self.alpha), device, self.workers)
 
     def safe_rate(self, learning_rate: float) -> float:
         """Moves d of the rows of a leaf with the gradients G and hessians H change the loss by at
@@ -241,20 +236,22 @@ class Huber(_ValuesByTree):
 
     def _delta(self, residual: Array, whole_weight: Array, device: Device) -> float:
         size = abs(residual)
-        delta = weighted_quantile(size, whole_weight, float(self.alpha), device)
-        return delta or largest_of_all(float(size.max()) if size.size else 0.0) or 1.0
+        delta = weighted_quantile(size, whole_weight, float(self.alpha), device, self.workers)
+        largest = float(size.max()) if size.size else 0.0
+        return delta or largest_of_all(largest, self.workers) or 1.0
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        whole = whole_weights(weight, device)
-        median = weighted_quantile(target, whole, 0.5, device)
+        whole = whole_weights(weight, device, self.workers)
+        median = weighted_quantile(target, whole, 0.5, device, self.workers)
         delta = self._delta(target - median, whole, device)
         clipped = device.xp.clip(target - median, -delta, delta)
-        return median + weighted_mean(clipped, weight, device)
+        return median + self._mean(clipped, weight, device)
 
     def on_training_rows(self, y: Array, weight: Array, base: np.ndarray, device: Device) -> Huber:
         raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
         empty = device.xp.empty(0, dtype=device.xp.int32)
-        return self.in_round(y, raw, whole_weights(weight, device), empty, device)
+        whole = whole_weights(weight, device, self.workers)
+        return self.in_round(y, raw, whole, empty, device)
 
     def in_round(
         self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
@@ -299,14 +296,15 @@ class _PositiveLoss(RegressionLoss):
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         for k in range(self.n_outputs):
-            if not weighted_mean(self.targets(y, k, device), weight, device) > 0:
+            target = self.targets(y, k, device)
+            if not self._mean(target, weight, device) > 0:
                 raise ValueError(
                     f"loss={self.name!r} requires non-negative y and sum(y) > 0. y is zero in "
                     "every row of positive weight: there is nothing to learn."
                 )
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
-        return float(log(np.float64(weighted_mean(target, weight, device))))
+        return float(log(np.float64(self._mean(target, weight, device))))
 
     def raw_of(self, predicted: np.ndarray) -> np.ndarray:
         if not (predicted > 0).all():

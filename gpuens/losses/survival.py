@@ -30,8 +30,8 @@ from ..kernels.survival.intervals import (
     interval_gradients,
     interval_values,
 )
-from ..numerics.shared_rows import of_own_rows, whole_table
-from ..numerics.weighted import Later, mean_later, sum_later, weighted_mean
+from ..numerics.shared_rows import of_all_rows, of_own_rows
+from ..numerics.weighted import Later, mean_later, sum_later
 from .base import Loss
 from .risk_sets import RiskSets, gradients_of, risk_sets, risks_of
 from .safe_steps import largest_step
@@ -96,7 +96,8 @@ class SurvivalLoss(Loss):
         update: Update | None = None,
     ) -> Totals:
         """Copy them from ``shared``, weighted."""
-        return gradients(formulas.Given(), shared[0], shared[1], raw[:0], weight, g, h)
+        own, second = shared
+        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Cox(SurvivalLoss):
 
     def read_times(self, y: Any, name: str) -> np.ndarray:
         event, time = read_survival(y, name)
-        if not largest_of_all(float(event.any())):
+        if not largest_of_all(float(event.any()), self.workers):
             raise ValueError(
                 f"{name} has no event, so that loss='cox' is not defined: pass rows whose event "
                 "was observed too."
@@ -143,7 +144,7 @@ class Cox(SurvivalLoss):
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         counts = y[EVENT] * weight if weight.size else y[EVENT]
-        if not largest_of_all(float((counts > 0.0).any())):
+        if not largest_of_all(float((counts > 0.0).any()), self.workers):
             raise ValueError(
                 "No training row with an event has a positive weight: there is nothing to learn. "
                 "Change y, sample_weight, or validation_fraction, which holds out rows."
@@ -158,16 +159,15 @@ class Cox(SurvivalLoss):
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute all gradients and hessians, float64 of shape (2, n_rows)."""
         event, sets = self._sets(y, self._weight, device)
-        with whole_table(raw[0]) as (score,):
-            both = gradients_of(sets, risks_of(score, sets, device), event, device)
-        return of_own_rows(both)
+        risks = risks_of(of_all_rows(raw[0], self.workers), sets, device)
+        return of_own_rows(gradients_of(sets, risks, event, device), self.workers)
 
     def _sets(self, y: Array, weight: Array, device: Device) -> tuple[Array, RiskSets]:
         """Return the events of rows and their layout, made once in a training: of the rows of all
         workers where they share a table."""
         if id(y) not in self._known:
-            with whole_table(y, weight) as (whole, weights):
-                self._known[id(y)] = y, whole[EVENT], self._layout(whole, weights, device)
+            whole, weights = (of_all_rows(each, self.workers) for each in (y, weight))
+            self._known[id(y)] = y, whole[EVENT], self._layout(whole, weights, device)
         return self._known[id(y)][1:]
 
     def _layout(self, y: Array, weight: Array, device: Device) -> RiskSets:
@@ -180,10 +180,7 @@ class Cox(SurvivalLoss):
         _, sets = self._sets(y, weight, device)
         if sets.times.size == 0:
             return lambda: math.nan
-        with whole_table(raw[0]) as (score,):
-            return self._mean_later(sets, score, device)
-
-    def _mean_later(self, sets: RiskSets, score: Array, device: Device) -> Later:
+        score = of_all_rows(raw[0], self.workers)
         risks = risks_of(score, sets, device)
         logs = row_values(formulas.Logarithm(), risks.left, risks.left, score[:0]) + risks.top
         own = score[sets.events]
@@ -206,10 +203,10 @@ class Cox(SurvivalLoss):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the times of events and the cumulative hazard at them for a score of 0, Breslow's
         (1974) or Efron's estimate; arrays of the host."""
-        with whole_table(y, raw, weight) as (y, raw, weight):
-            sets = self._layout(y, weight, device)
-            risks = risks_of(raw, sets, device)
-            return sets.times, risks.hazard * _exp(-risks.top)
+        y, raw, weight = (of_all_rows(each, self.workers) for each in (y, raw, weight))
+        sets = self._layout(y, weight, device)
+        risks = risks_of(raw, sets, device)
+        return sets.times, risks.hazard * _exp(-risks.top)
 
 
 @dataclass(frozen=True)
@@ -269,8 +266,8 @@ class AFT(SurvivalLoss):
     def observed(self, y: np.ndarray) -> np.ndarray:
         """Return the distinct times of events in targets (n_rows, 2), ascending; the finite bounds
         where there are none."""
-        with whole_table(y.T) as (bounds,):
-            event = bounds[LOWER] == bounds[UPPER]
+        bounds = of_all_rows(y.T, self.workers)
+        event = bounds[LOWER] == bounds[UPPER]
         times = np.unique(bounds[:, event] if event.any() else bounds)
         return times[(times > 0.0) & (times < UNBOUNDED)]
 
@@ -285,7 +282,7 @@ class AFT(SurvivalLoss):
             (y[LOWER] > 0.0, "positive lower bound", "0"),
         )
         for bounded, what, limit in ends:
-            if not largest_of_all(float((bounded & counts).any())):
+            if not largest_of_all(float((bounded & counts).any()), self.workers):
                 raise ValueError(
                     f"No training row of positive weight has a {what}, so that the most likely "
                     f"time is {limit}: there is nothing to learn. Pass rows whose event was "
@@ -298,11 +295,11 @@ class AFT(SurvivalLoss):
         bounds = _logarithms(y, device)
         finite = xp.where(abs(bounds) < UNBOUNDED, bounds, 0.0)
         middle = xp.where(bounds[LOWER] > -UNBOUNDED, finite[LOWER], finite[UPPER])
-        constant = weighted_mean(middle, weight, device)
+        constant = self._mean(middle, weight, device)
         limit = self.largest_step(1.0)
         for _ in range(STEPS_TO_CONSTANT):
             both = self._gradients(bounds, xp.full(middle.shape[0], constant))
-            slope, curvature = (weighted_mean(values, weight, device) for values in both)
+            slope, curvature = (self._mean(values, weight, device) for values in both)
             step = max(-limit, min(limit, slope / max(curvature, LEAST_CURVATURE)))
             constant -= step
             if abs(step) < 1e-9 * float(self.scale):
@@ -337,7 +334,7 @@ class AFT(SurvivalLoss):
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         bounds = self._bounds(y, device)
         values = interval_values(bounds[LOWER], bounds[UPPER], raw[0], *self._settings())
-        return mean_later(values, weight, device)
+        return mean_later(values, weight, device, self.workers)
 
     def predict(self, raw: Array, device: Device) -> Array:
         return _exp(raw[0])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..numerics.shared_rows import of_all_rows
 
 
@@ -21,16 +21,16 @@ class WholeQueries(NamedTuple):
         Rows of this worker that others may need: those of its first and its last query.
     before, after : int64
         Which of the rows that all workers send come before and after this worker's.
-    share : Share
+    workers : Share
     """
 
     sent: np.ndarray
     before: np.ndarray
     after: np.ndarray
-    share: Share
+    workers: Share
 
     @classmethod
-    def of(cls, query: Array, sends_all: bool) -> WholeQueries | None:
+    def of(cls, query: Array, sends_all: bool, workers: Share) -> WholeQueries | None:
         """Return them for this worker's rows; None where a table is not shared.
 
         Parameters
@@ -39,29 +39,29 @@ class WholeQueries(NamedTuple):
             Numbers of the queries, ascending over all workers.
         sends_all : bool
             Whether every worker gets the rows of all queries.
+        workers : Share
         """
-        share = current_share()
-        if share is None:
+        if workers is ONE_WORKER:
             return None
         sent = np.flatnonzero(sends_all | (query == query[0]) | (query == query[-1]))
-        found = share.collective.gather(query[sent])
+        found = workers.collective.gather(query[sent])
         number = np.concatenate(found)
         rank = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        own = share.collective.rank
+        own = workers.collective.rank
         before = np.flatnonzero((rank < own) & (sends_all | (number == query[0])))
         after = np.flatnonzero((rank > own) & (sends_all | (number == query[-1])))
-        return cls(sent, before, after, share)
+        return cls(sent, before, after, workers)
 
     def whole(self, values: Array) -> Array:
         """Return the values of these rows, (..., n_rows), from those of this worker's."""
-        found = of_all_rows(values[..., self.sent], self.share)
+        found = of_all_rows(values[..., self.sent], self.workers)
         parts = [found[..., self.before], np.asarray(values), found[..., self.after]]
         return np.ascontiguousarray(np.concatenate(parts, axis=-1))
 
     def own(self, values: Array) -> Array:
         """Return the values of this worker's rows."""
         begin = self.before.size
-        return np.ascontiguousarray(values[..., begin : begin + self.share.n_own])
+        return np.ascontiguousarray(values[..., begin : begin + self.workers.n_own])
 
 
 def whole_queries(rows: WholeQueries | None, values: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
 from ..kernels.statistics.out_of_bag import add_out_of_bag
 from .samples import OutOfBag, left_out, rows_of_share
 
@@ -42,9 +42,9 @@ class OutOfBagTrees:
     width : int
         Columns of a prediction.
     device : Device
-    share : Share, default=None
-        Where workers share the rows, those of this one, which ``values``, ``truth`` and ``total``
-        have; ``counts`` is of all.
+    workers : Share
+        Where they share the rows, ``values``, ``truth`` and ``total`` have those of this one;
+        ``counts`` is of all.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class OutOfBagTrees:
         n_classes: tuple[int, ...],
         width: int,
         device: Device,
-        share: Share | None = None,
+        workers: Share = ONE_WORKER,
     ) -> None:
-        self.values, self.counts, self.device, self.share = values, counts, device, share
+        self.values, self.counts, self.device, self.workers = values, counts, device, workers
         self.truth = device.asarray(truth, dtype=np.float64, order="C")
         begin = np.cumsum((0, *n_classes)) if n_classes else np.empty(0)
         self.begin = device.asarray(begin.astype(np.int64))
@@ -78,15 +78,14 @@ class OutOfBagTrees:
             Number of the first of them.
         forest : Forest
         """
-        n_rows = self.values.shape[0] if self.share is None else self.share.n_all
-        at_once = max(1, MOST_LEAVES // n_rows)
+        at_once = max(1, MOST_LEAVES // rows_of_all(self.values.shape[0], self.workers))
         for begin in range(0, forest.n_trees, at_once):
             end = min(begin + at_once, forest.n_trees)
             trees = forest.slice(begin, end) if end - begin < forest.n_trees else forest
             leaf = self._leaves(first + begin, trees)
             value = trees._trees_on(self.device).value
             of_rows = (self.truth, self.begin, self.total.sums, self.total.n_models)
-            self._measured.append(add_out_of_bag(leaf, value, *of_rows))
+            self._measured.append(add_out_of_bag(leaf, value, *of_rows, self.workers))
 
     def _leaves(self, first: int, forest: Forest) -> Array:
         """Return the node that each row ends in, counted over all trees, -1 where a tree has seen
@@ -101,14 +100,14 @@ class OutOfBagTrees:
                 leaf[t] = xp.where(outside, reached[:, t] + roots[t], leaf[t])
             return leaf
         for t in range(forest.n_trees):
-            rows = left_out(rows_of_share(self.counts(first + t, CPU), self.share))
+            rows = left_out(rows_of_share(self.counts(first + t, CPU), self.workers))
             chosen = self.values[module_of(self.values).asarray(rows)]
             leaf[t, rows] = forest.slice(t, t + 1).apply(chosen, device)[:, 0] + roots[t]
         return leaf
 
     def of_all_rows(self) -> OutOfBag:
         """Return the sums, of workers that share the rows those of all."""
-        return self.total if self.share is None else OutOfBag.of_workers(self.total, self.share)
+        return OutOfBag.of_workers(self.total, self.workers)
 
     def path(self) -> np.ndarray:
         """Return the mean error after each tree, over the rows that have a prediction then.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
@@ -254,9 +254,11 @@ def _require_rows(n_draws: int, n_rows: int, weight: np.ndarray | None) -> None:
         )
 
 
-def rows_of_share(values: Array, share: Share | None) -> Array:
+def rows_of_share(values: Array, workers: Share) -> Array:
     """Return the values of this worker's rows, of an array that has those of all."""
-    return values if share is None else values[share.first : share.first + share.n_own]
+    if workers is ONE_WORKER:
+        return values
+    return values[workers.first : workers.first + workers.n_own]
 
 
 Metric = Callable[[np.ndarray, np.ndarray], Any]
@@ -300,11 +302,13 @@ class OutOfBag:
         self.n_models = device.xp.zeros(n_rows, dtype=device.xp.int32)
 
     @classmethod
-    def of_workers(cls, own: OutOfBag, share: Share) -> OutOfBag:
+    def of_workers(cls, own: OutOfBag, workers: Share) -> OutOfBag:
         """Return the sums of the rows of all workers, each of which has its own."""
+        if workers is ONE_WORKER:
+            return own
         total = cls(0, own.sums.shape[1], CPU)
-        total.sums = np.concatenate(share.collective.gather(own.sums))
-        total.n_models = np.concatenate(share.collective.gather(own.n_models))
+        total.sums = np.concatenate(workers.collective.gather(own.sums))
+        total.n_models = np.concatenate(workers.collective.gather(own.n_models))
         return total
 
     def add(self, rows: Array, predictions: Array) -> None:

@@ -17,13 +17,12 @@ import numpy as np
 from ..devices.array_functions import first_positions, smallest
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, smallest_of_all
+from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Share, count_of_all, largest_of_all
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS
 from ..kernels.statistics.samples import count_draws
-from .shared_rows import rows_of_worker
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -208,8 +207,9 @@ def _integers(weight: np.ndarray) -> np.ndarray:
 
 
 def draw_rows(
-    n: int, fraction: float, weight: Array, seed: int, index: int, device: Device
-) -> Array:
+    n: int, fraction: float, weight: Array, seed: int, index: int, device: Device,
+    workers: Share = ONE_WORKER,
+) -> Array:  # fmt: skip
     """Draw the rows of a random sample without replacement.
 
     A row belongs to the sample if its hash, which depends only on (seed, index, row),
@@ -225,23 +225,25 @@ def draw_rows(
         Rows with weight 0 never belong.
     seed, index : int
         Random key, and the number of the draw.
+    workers : Share
 
     Returns
     -------
     int32, shape (n_sampled,)
-        Ascending; empty (meaning all rows) if nothing is left out.
+        Ascending; empty (meaning all rows) if no worker leaves a row out; ``NO_ROWS`` for none of
+        this worker's.
     """
-    share = current_share()
-    keep = None if weight.size == 0 else weight > 0
+    everything, keep = device.xp.empty(0, dtype=device.xp.int32), weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
-        keep = small_draws(n, lambda rows: limit, weight, seed, index, device)
+        keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
+    elif weight.size == 0:
+        return everything
     # The weights of some workers may leave rows out where those of others do not.
-    if share is not None:
-        return rows_of_worker(keep, share, device)
-    if keep is None or bool(keep.all()):
-        return device.xp.empty(0, dtype=device.xp.int32)
-    return rows_where(keep, device)
+    if not count_of_all(n - int(device.xp.count_nonzero(keep)), workers):
+        return everything
+    rows = rows_where(keep, device)
+    return rows if rows.size else NO_ROWS
 
 
 def small_draws(
@@ -251,6 +253,7 @@ def small_draws(
     seed: int,
     index: int,
     device: Device,
+    workers: Share = ONE_WORKER,
 ) -> Array:
     """Find the rows whose hash is below their limit, and those with the smallest hash of all.
 
@@ -259,15 +262,14 @@ def small_draws(
     n : int
     limit_of : callable
         Gets neighbouring rows, and returns their limits: uint64, shape () or (n_rows,).
-    weight, seed, index, device
+    weight, seed, index, device, workers
         As for ``draw_rows``.
 
     Returns
     -------
     bool, shape (n,), on the device
     """
-    xp, share = device.xp, current_share()
-    first = 0 if share is None else share.first
+    xp, first = device.xp, workers.first
     key = int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
     kept = xp.empty(n, dtype=xp.bool)
     least, at_least = 2**32 + 1, list[Array]()
@@ -278,14 +280,15 @@ def small_draws(
         if weight.size:
             bits[weight[rows] == 0] = np.uint64(2**32)
         kept[rows] = bits < limit_of(rows)
-        if len(pieces) == 1 and share is None:  # without the host waiting for the smallest one
+        # One worker's host need not wait for the smallest one.
+        if len(pieces) == 1 and workers is ONE_WORKER:
             return kept | (bits == bits.min())
         smallest = int(bits.min())
         if smallest < least:
             least, at_least = smallest, []
         if smallest == least:
             at_least.append(xp.nonzero(bits == smallest)[0] + rows.start)
-    if least == smallest_of_all(least):
+    if least == -largest_of_all(-least, workers):
         for rows_at_least in at_least:
             kept[rows_at_least] = True
     return kept

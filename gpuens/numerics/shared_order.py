@@ -46,7 +46,7 @@ class _Stretch(NamedTuple):
         return shift, np.append(begins, self.end)
 
 
-def kth_of_all(values: np.ndarray, k: int, share: Share) -> np.float32:
+def kth_of_all(values: np.ndarray, k: int, workers: Share) -> np.float32:
     """Return the value that ``sort(values)[k]`` is of all workers.
 
     Parameters
@@ -60,7 +60,7 @@ def kth_of_all(values: np.ndarray, k: int, share: Share) -> np.float32:
     while at.shift > 0:
         shift, places = at.cut(ordered)
         counts = np.diff(places)
-        share.collective.add(counts)
+        workers.collective.add(counts)
         running = at.n_below + np.cumsum(counts)
         digit = int(np.searchsorted(running, k, side="right"))
         begin, end = places[digit : digit + 2].tolist()
@@ -69,13 +69,13 @@ def kth_of_all(values: np.ndarray, k: int, share: Share) -> np.float32:
     return np.array([at.prefix], np.int32).view(np.float32)[0]
 
 
-def count_before(n: int, share: Share) -> int:
+def count_before(n: int, workers: Share) -> int:
     """Return the sum of a number of the workers before this one."""
-    counts = share.collective.gather(np.array([n]))
-    return sum(int(count[0]) for count in counts[: share.collective.rank])
+    counts = workers.collective.gather(np.array([n]))
+    return sum(int(count[0]) for count in counts[: workers.collective.rank])
 
 
-def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, share: Share) -> float:
+def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, workers: Share) -> float:
     """Return the threshold of ``sampling.mvs_chances`` for the rows of all workers.
 
     Of the values in ascending order, with running sums s, the last is sought with
@@ -94,28 +94,28 @@ def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, share: Share)
     sums = np.append(0, np.cumsum(ordered))
 
     def left(i: np.ndarray | int) -> np.ndarray:
-        return np.asarray(fraction * share.n_all - (share.n_all - 1 - i))
+        return np.asarray(fraction * workers.n_all - (workers.n_all - 1 - i))
 
     at = _Stretch(0, n_bits, 0, ordered.size)
     while at.shift > 0:
         shift, places = at.cut(ordered)
         found = np.stack([np.diff(places), np.diff(sums[places])])
         largest = np.where(found[0] > 0, ordered[places[1:] - 1], -1)
-        share.collective.add(found)
-        largest = np.max(share.collective.gather(largest[None]), axis=0)[0]
+        workers.collective.add(found)
+        largest = np.max(workers.collective.gather(largest[None]), axis=0)[0]
         counts, totals = found
         n_until, sum_until = at.n_below + np.cumsum(counts), at.sum_below + np.cumsum(totals)
         room = left(n_until - 1)
         fails = (counts > 0) & (room > 0) & (largest.astype(np.float64) * room > sum_until)
         if not fails.any():
-            return float(sum_until[-1]) / max(float(left(share.n_all - 1)), LEAST_LEFT)
+            return float(sum_until[-1]) / max(float(left(workers.n_all - 1)), LEAST_LEFT)
         digit = int(fails.argmax())
         begin, end = places[digit : digit + 2].tolist()
         before = int(n_until[digit] - counts[digit]), int(sum_until[digit] - totals[digit])
         at = _Stretch(at.prefix + (digit << shift), shift, begin, end, *before)
     last, below = _last_that_fits(at, int(counts[digit]), left)
     if last < 0:
-        smallest = share.collective.gather(ordered[:1])
+        smallest = workers.collective.gather(ordered[:1])
         last, below = 0, int(np.min(np.concatenate(smallest)))
     return float(below) / max(float(left(last)), LEAST_LEFT)
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..devices.array_functions import contiguous
-from ..devices.placement import Device, module_of, to_numpy
-from ..kernels.runtime.collective import (
-    NO_ROWS,
-    Share,
-    count_of_all,
-    current_share,
-    halved,
-    not_sharing,
-)
+from ..devices.placement import module_of, to_numpy
+from ..kernels.runtime.collective import ONE_WORKER, Share, halved
 from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
@@ -26,7 +17,7 @@ EXACT = 2.0**53
 """Sums of whole numbers are exact as long as those of their magnitudes are below this."""
 
 
-def sum_of_all(values: Any, share: Share) -> float:
+def sum_of_all(values: Any, workers: Share) -> float:
     """Return ``ordered_sum`` of the values of all workers, one worker's after the other's.
 
     It halves the column, so that value i of a chunk meets only the values i of other chunks until
@@ -39,21 +30,21 @@ def sum_of_all(values: Any, share: Share) -> float:
     """
     values = to_numpy(values)
     own = np.array([[values.size, *_exact_sums(values)]])
-    sizes, magnitudes, totals = np.concatenate(share.collective.gather(own)).T
+    sizes, magnitudes, totals = np.concatenate(workers.collective.gather(own)).T
     if magnitudes.sum() < EXACT:
         return float(totals.sum())
     ends = np.cumsum(sizes.astype(np.int64))
     begins = ends - sizes.astype(np.int64)
-    first = int(begins[share.collective.rank]) // SUM_CHUNK
-    last = -(-int(ends[share.collective.rank]) // SUM_CHUNK)
+    first = int(begins[workers.collective.rank]) // SUM_CHUNK
+    last = -(-int(ends[workers.collective.rank]) // SUM_CHUNK)
     chunks = np.zeros((max(last - first, 0), SUM_CHUNK))
-    begin = int(begins[share.collective.rank]) - first * SUM_CHUNK
+    begin = int(begins[workers.collective.rank]) - first * SUM_CHUNK
     chunks.reshape(-1)[begin : begin + values.size] = values
     n_chunks = max(1, -(-int(ends[-1]) // SUM_CHUNK))
     total = np.empty(SUM_CHUNK)
     for low in range(0, SUM_CHUNK, OFFSETS_AT_ONCE):
         block = slice(low, low + OFFSETS_AT_ONCE)
-        found = share.collective.gather(np.ascontiguousarray(chunks[:, block]))
+        found = workers.collective.gather(np.ascontiguousarray(chunks[:, block]))
         lines = np.zeros((n_chunks, OFFSETS_AT_ONCE))
         for own, begin in zip(found, (begins // SUM_CHUNK).tolist(), strict=True):
             lines[begin : begin + len(own)] += own
@@ -70,45 +61,20 @@ def _exact_sums(values: np.ndarray) -> tuple[float, float]:
     return magnitude, float(values.sum())
 
 
-def rows_of_worker(keep: Any, share: Share, device: Device) -> Any:
-    """Return the rows of a sample that this worker has, as ``draw_rows`` does: an empty array is
-    for all rows of all workers, ``NO_ROWS`` for none of this one."""
-    xp = device.xp
-    if not count_of_all(0 if keep is None else int(xp.count_nonzero(~keep))):
-        return xp.empty(0, dtype=xp.int32)
-    if keep is None:
-        return xp.arange(share.n_own, dtype=xp.int32)
-    rows = xp.nonzero(keep)[0].astype(np.int32)
-    return rows if rows.size else NO_ROWS
+def of_all_rows(values: Any, workers: Share) -> Any:
+    """Return the values of the rows of all workers, of shape (..., n_all), where those are.
 
-
-def of_all_rows(values: Any, share: Share) -> Any:
-    """Return the values of the rows of all workers, of shape (..., n_all), where those are."""
+    Every worker then has 8 bytes a row and array, and does the same work with them.
+    """
+    if workers is ONE_WORKER:
+        return values
     own = np.ascontiguousarray(np.moveaxis(to_numpy(values), -1, 0))
-    found = np.concatenate(share.collective.gather(own))
+    found = np.concatenate(workers.collective.gather(own))
     return module_of(values).asarray(np.ascontiguousarray(np.moveaxis(found, 0, -1)))
 
 
-def of_own_rows(values: Any) -> Any:
+def of_own_rows(values: Any, workers: Share) -> Any:
     """Return the values (..., n_own) of this worker's rows; all where a table is not shared."""
-    share = current_share()
-    if share is None:
+    if workers is ONE_WORKER:
         return values
-    own = values[..., share.first : share.first + share.n_own]
-    return contiguous(own)
-
-
-@contextmanager
-def whole_table(*values: Any) -> Iterator[tuple[Any, ...]]:
-    """Let the operations inside the block work on the rows of all workers, as if no table were
-    shared. Yields the values of all rows, of shapes (..., n_all).
-
-    Every worker then has 8 bytes a row and array, and does the same work.
-    """
-    share = current_share()
-    if share is None:
-        yield values
-        return
-    of_all = tuple(of_all_rows(each, share) for each in values)
-    with not_sharing():
-        yield of_all
+    return contiguous(values[..., workers.first : workers.first + workers.n_own])

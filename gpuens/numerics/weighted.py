@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from ..kernels.runtime.fetch import fetch
 from .shared_rows import sum_of_all
@@ -21,16 +21,16 @@ WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
 
-def ordered_sum(values: Array, device: Device) -> float:
+def ordered_sum(values: Array, device: Device, workers: Share = ONE_WORKER) -> float:
     """Sum a float64 vector in an order that is the same on any device: its upper half is added to
     its lower half, with zeros up to a power of two of values, until one value is left."""
-    return sum_later(values, device)()
+    return sum_later(values, device, workers)()
 
 
-def sum_later(values: Array, device: Device) -> Later:
+def sum_later(values: Array, device: Device, workers: Share = ONE_WORKER) -> Later:
     """Asynchronous ``ordered_sum``: return a callable that waits for the value."""
-    if (share := current_share()) is not None:
-        total = sum_of_all(values, share)
+    if workers is not ONE_WORKER:
+        total = sum_of_all(values, workers)
         return lambda: total
     n = int(values.shape[0])
     size = max(SUM_CHUNK, 1 << (n - 1).bit_length())
@@ -64,24 +64,23 @@ def _sum_of_blocks(
     return low + _sum_of_blocks(values, first + step, *how)
 
 
-def weighted_mean(values: Array, weight: Array, device: Device) -> float:
-    """Return the mean of float64 values; ``weight`` is empty if all weights are 1."""
-    return mean_later(values, weight, device)()
-
-
-def mean_later(values: Array, weight: Array, device: Device, n_terms: int = 1) -> Later:
-    """Asynchronous ``weighted_mean``: return a callable that waits for the value.
+def mean_later(
+    values: Array, weight: Array, device: Device, workers: Share = ONE_WORKER, n_terms: int = 1
+) -> Later:
+    """Return a callable that waits for the mean of float64 values; ``weight`` is empty if all
+    weights are 1.
 
     Each value is a sum of ``n_terms``, over which the mean is taken too.
     """
     if weight.size == 0:
-        total, n = sum_later(values, device), rows_of_all(values.shape[0]) * n_terms
+        total = sum_later(values, device, workers)
+        n = rows_of_all(values.shape[0], workers) * n_terms
         return lambda: total() / n
-    total, of_weights = sum_later(values * weight, device), sum_later(weight, device)
+    total, of_weights = (sum_later(own, device, workers) for own in (values * weight, weight))
     return lambda: total() / of_weights() / n_terms
 
 
-def whole_weights(weight: Array, device: Device) -> Array:
+def whole_weights(weight: Array, device: Device, workers: Share = ONE_WORKER) -> Array:
     """Return weights as whole numbers, whose sums do not depend on the order of addition.
 
     They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
@@ -98,13 +97,15 @@ def whole_weights(weight: Array, device: Device) -> Array:
     xp = device.xp
     if weight.size == 0:
         return xp.empty(0, dtype=xp.int64)
-    _, exponent = math.frexp(ordered_sum(weight, device))
+    _, exponent = math.frexp(ordered_sum(weight, device, workers))
     scale = 2.0 ** max(-1000, min(1000, WEIGHT_BITS - exponent))
     whole = xp.floor(weight * scale + 0.5).astype(xp.int64)
     return xp.where(weight > 0, xp.maximum(whole, 1), 0)
 
 
-def weighted_quantile(values: Array, weight: Array, quantile: float, device: Device) -> float:
+def weighted_quantile(
+    values: Array, weight: Array, quantile: float, device: Device, workers: Share = ONE_WORKER
+) -> float:
     """Return a quantile of float64 values, as ``kernels.leaves.quantiles`` defines it.
 
     ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
@@ -112,10 +113,12 @@ def weighted_quantile(values: Array, weight: Array, quantile: float, device: Dev
     leaf = device.xp.zeros(values.shape[0], dtype=device.xp.int32)
     if weight.size:
         leaf[weight == 0] = -1
-    return float(leaf_quantiles(leaf, values, weight, quantile, 1)[0])
+    return float(leaf_quantiles(leaf, values, weight, quantile, 1, workers)[0])
 
 
-def weighted_expectile(values: Array, weight: Array, level: float, device: Device) -> float:
+def weighted_expectile(
+    values: Array, weight: Array, level: float, device: Device, workers: Share = ONE_WORKER
+) -> float:
     """Return the expectile of float64 values: the minimum of the mean of ``losses.Expectile``.
 
     It is the mean in which the values above it count ``level``, the others ``1 - level``. Each step
@@ -131,10 +134,11 @@ def weighted_expectile(values: Array, weight: Array, level: float, device: Devic
     level : float
         In (0, 1).
     """
-    found = weighted_mean(values, weight, device)
+    found = mean_later(values, weight, device, workers)()
     while True:
         factor = device.xp.where(values > found, 2.0 * level, 2.0 * (1.0 - level))
-        moved = weighted_mean(values, factor if weight.size == 0 else factor * weight, device)
+        factor = factor if weight.size == 0 else factor * weight
+        moved = mean_later(values, factor, device, workers)()
         if not (moved > found if level > 0.5 else moved < found):
             return found
         found = moved

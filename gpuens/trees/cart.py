@@ -29,12 +29,12 @@ from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
-from ..inputs.labels import class_numbers, factors_of_keys, read_labels
+from ..inputs.labels import class_numbers, factors_of_keys, labels_of_all, read_labels
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
 from ..tables.binned_table import BinnedTable
 from .binned import beside_bins, cart_table_of_bins
 from .criteria import (
@@ -45,7 +45,7 @@ from .criteria import (
     regression_problem,
 )
 from .growth import reading_plan
-from .sharing import apart, labels_of_workers, rows_of_workers, table_of_workers
+from .sharing import rows_of_workers, table_of_workers
 from .table import bins_for_classes
 from .training_data import OutputClasses, TrainingData
 
@@ -75,6 +75,7 @@ class CartEstimator(ForestEstimator, ABC):
         sample_weight: Any,
         device: Device,
         multiplicity: int,
+        workers: Share = ONE_WORKER,
         *,
         keeps_values: bool = False,
     ) -> TrainingData:
@@ -83,12 +84,11 @@ class CartEstimator(ForestEstimator, ABC):
         ``multiplicity`` is the largest number of times that a row can be in a tree's sample;
         ``keeps_values`` is whether rows are predicted while trees grow.
         """
-        share = current_share()
         if isinstance(X, BinnedTable):
             y, sample_weight = beside_bins(X, y, sample_weight, keeps_values)
-        values = self._read_values(X, device, share)
+        values = self._read_values(X, device, workers)
         n_own, n_features = values.shape
-        n_rows, itemsize = rows_of_all(n_own), values.itemsize
+        n_rows, itemsize = rows_of_all(n_own, workers), values.itemsize
         if not device.is_gpu:
             sparse = values if isinstance(values, SparseTable) else None
             reading_plan(self, (n_rows, n_features), itemsize, device, sparse).require()
@@ -102,27 +102,26 @@ class CartEstimator(ForestEstimator, ABC):
                 DataConversionWarning,
                 stacklevel=4,
             )
-        given = rows_of_workers(read_sample_weight(sample_weight, n_own, device, estimator=self))
-        given = None if given is None else to_numpy(given)
-        read = self._read_outputs(columns, n_own, home_of(y, device))
+        given = read_sample_weight(sample_weight, n_own, device, estimator=self, workers=workers)
+        given = None if given is None else to_numpy(rows_of_workers(given, workers))
+        read = self._read_outputs(columns, n_own, home_of(y, device), workers)
         targets = [to_numpy(target) for target in read]
         self.n_outputs_ = len(columns)
-        with apart(share):
-            weight = self._with_class_weight(given, targets)
-            all_used = weight is None or bool((weight > 0).all())
-            used = None if all_used else device.asarray(weight > 0)
-            problem = self._problem_of_used(targets, weight, multiplicity, device)
+        weight = self._with_class_weight(given, targets)
+        all_used = weight is None or bool((weight > 0).all())
+        used = None if all_used else device.asarray(weight > 0)
+        problem = self._problem_of_used(targets, weight, multiplicity, device)
         if (
             weight is not None
         ):  # bins follow the user's weights, and leave out what classes leave out
             given = np.where(weight > 0, 1.0 if given is None else given, 0.0)
-        table = self._table(values, given, problem, device)
+        table = self._table(values, given, problem, device, workers)
         y_read = targets[0] if len(targets) == 1 else np.stack(targets, axis=1)
         kept = values if keeps_values else None
         shape = n_rows, n_features
-        return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
+        return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, workers)
 
-    def _read_values(self, X: Any, device: Device, share: Share | None) -> Any:
+    def _read_values(self, X: Any, device: Device, workers: Share) -> Any:
         """Read the features and set the attributes that describe them."""
         values: Any = X
         if isinstance(X, BinnedTable):
@@ -133,12 +132,13 @@ class CartEstimator(ForestEstimator, ABC):
                 home_of(X, device),
                 estimator=self,
                 categorical_features=self.categorical_features,
+                workers=workers,
             ).values
-        if share is None:
+        if workers is ONE_WORKER:
             return values
         if isinstance(values, BinnedTable):
             raise TypeError("X must be an array or a data frame where workers share the rows.")
-        return agreed_table(values, self, share)
+        return agreed_table(values, self, workers)
 
     def _warn_if_no_split(self, forest: Forest, data: TrainingData, n_rows: int) -> None:
         """Warn if no tree has a split; each has seen so many rows."""
@@ -178,9 +178,11 @@ class CartEstimator(ForestEstimator, ABC):
         return self._problem(some, weight[is_used], multiplicity, device).with_unused(is_used)
 
     def _table(
-        self, values: Array, weight: np.ndarray | None, problem: Problem, device: Device
-    ) -> CartTable:
-        n_rows = rows_of_all(values.shape[0]) if weight is None else int(np.count_nonzero(weight))
+        self, values: Array, weight: np.ndarray | None, problem: Problem, device: Device,
+        workers: Share,
+    ) -> CartTable:  # fmt: skip
+        n_rows = rows_of_all(values.shape[0], workers)
+        n_rows = n_rows if weight is None else int(np.count_nonzero(weight))
         categories = self._categories
         n_categories = (
             np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
@@ -196,6 +198,7 @@ class CartEstimator(ForestEstimator, ABC):
             values,
             n_categories,
             monotone,
+            workers,
             weight=weight,
             max_bins=max_bins,
             seed=seed_of(self.random_state),
@@ -204,10 +207,11 @@ class CartEstimator(ForestEstimator, ABC):
         )
 
     def _cart_table(
-        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
-    ) -> CartTable:
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Share,
+        **settings: Any,
+    ) -> CartTable:  # fmt: skip
         """Return the columns that the trees are grown on, see ``cart_table``."""
-        return table_of_workers(values, n_categories=n_categories, monotone=monotone, **settings)
+        return table_of_workers(values, n_categories, monotone, workers, **settings)
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         return weight
@@ -218,7 +222,9 @@ class CartEstimator(ForestEstimator, ABC):
         return (1,) * self.n_outputs_
 
     @abstractmethod
-    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+    def _read_outputs(
+        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+    ) -> list[Any]:
         """Return the class numbers or targets of each output, on the device; where workers share
         the rows, those of all. ``n_rows`` is the length of the columns."""
 
@@ -269,9 +275,11 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
     def _n_classes(self) -> tuple[int, ...]:
         return self._output_classes.sizes
 
-    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+    def _read_outputs(
+        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+    ) -> list[Any]:
         labels = [
-            labels_of_workers(read_labels(column, n_rows, device, estimator=self))
+            labels_of_all(read_labels(column, n_rows, device, estimator=self), workers)
             for column in columns
         ]
         classes = [label.classes for label in labels]
@@ -383,9 +391,11 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
 
     _criteria = REGRESSION
 
-    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+    def _read_outputs(
+        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+    ) -> list[Any]:
         targets = [
-            rows_of_workers(read_target(column, n_rows, device, estimator=self))
+            rows_of_workers(read_target(column, n_rows, device, estimator=self), workers)
             for column in columns
         ]
         if self.criterion == "poisson":

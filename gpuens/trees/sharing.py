@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
@@ -22,7 +22,6 @@ from ..devices.placement import CPU, Device, resolve_device
 from ..devices.policy import NO_WORK, Work, size_of
 from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
-from ..inputs.labels import Labels, labels_of_all
 from ..inputs.shared_tables import (
     ENTRY_BYTES,
     MESSAGE_BYTES,
@@ -31,7 +30,7 @@ from ..inputs.shared_tables import (
 )
 from ..kernels.cart.problem import CartParams, CartTable, grows_on_device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Share, objects_of_all
 from ..kernels.runtime.cpu.team import get_threads
 from .growth import DEALT_BYTES, cart_plan
 from .table import cart_table, side_by_side
@@ -41,17 +40,11 @@ EXCHANGE_SECONDS = 1.0
 """Seconds between two exchanges of trees, about."""
 
 
-def apart(share: Share | None) -> AbstractContextManager[None]:
-    """Let the operations inside the block see tables that this worker has as a whole."""
-    return nullcontext() if share is None else not_sharing()
-
-
-def rows_of_workers(values: Any) -> Any:
+def rows_of_workers(values: Any, workers: Share) -> Any:
     """Return the values of the rows of all workers, shape (n_all, ...); None stays None."""
-    share = current_share()
-    if share is None or values is None:
+    if workers is ONE_WORKER or values is None:
         return values
-    return np.concatenate(share.collective.gather(np.ascontiguousarray(values)))
+    return np.concatenate(workers.collective.gather(np.ascontiguousarray(values)))
 
 
 Watch = Callable[[list[Forest]], None]
@@ -73,7 +66,7 @@ def watching(watch: Watch) -> Iterator[None]:
 def grow_among_workers(
     grow: Callable[[range], Forest],
     trees: range,
-    share: Share,
+    workers: Share,
     after_batch: Callable[[int, Forest, Any], bool] | None = None,
     finish: Callable[[range, Forest], list[Forest]] | None = None,
 ) -> Forest:
@@ -85,10 +78,10 @@ def grow_among_workers(
     Parameters
     ----------
     grow : callable
-        ``grow(numbers)`` returns the trees of these numbers. It is called without a share.
+        ``grow(numbers)`` returns the trees of these numbers.
     trees : range
         The numbers of the trees.
-    share : Share
+    workers : Share
     after_batch : callable, default=None
         ``after_batch(done, forest, None)`` is called after each exchange, with the number of trees
         that were there before it and the trees that it brought. A true result ends the growth.
@@ -97,17 +90,16 @@ def grow_among_workers(
         workers, returns those of this worker as they are to be kept.
     """
     found: list[Forest] = []
-    rank, size, done = share.collective.rank, share.collective.size, 0
-    each = max(objects_of_all(get_threads(), share))
+    rank, size, done = workers.collective.rank, workers.collective.size, 0
+    each = max(objects_of_all(get_threads(), workers))
     while done < len(trees):
         numbers = trees[done : done + each * size]
         own, begun = numbers[rank::size], time.perf_counter()
-        with not_sharing():
-            forest = grow(own) if own else None
-        grown = objects_of_all((forest, time.perf_counter() - begun), share)
+        forest = grow(own) if own else None
+        grown = objects_of_all((forest, time.perf_counter() - begun), workers)
         trees_of_all = _dealt_in_turn([forest for forest, _ in grown if forest is not None])
         if finish is not None:
-            finished = objects_of_all(finish(numbers, trees_of_all), share)
+            finished = objects_of_all(finish(numbers, trees_of_all), workers)
             trees_of_all = _dealt_in_turn([Forest.concatenate(own) for own in finished if own])
         found.append(trees_of_all)
         stop = after_batch is not None and after_batch(done, found[-1], None)
@@ -133,7 +125,7 @@ def _dealt_in_turn(forests: list[Forest]) -> Forest:
 
 
 def leaves_of_rows(
-    forest: Forest, values: Any, wanted: dict[int, np.ndarray], share: Share
+    forest: Forest, values: Any, wanted: dict[int, np.ndarray], workers: Share
 ) -> dict[int, np.ndarray]:
     """Return the leaves that rows of all workers end in.
 
@@ -146,15 +138,14 @@ def leaves_of_rows(
     wanted : dict of int64 arrays
         By the places of trees in the forest, the numbers of the rows whose leaves this worker
         needs.
-    share : Share
+    workers : Share
     """
-    at_once = max(1, MESSAGE_BYTES // (4 * share.n_all))
+    at_once = max(1, MESSAGE_BYTES // (4 * workers.n_all))
     found: dict[int, np.ndarray] = {}
     for first in range(0, forest.n_trees, at_once):
         last = min(first + at_once, forest.n_trees)
-        with not_sharing():
-            own = forest.slice(first, last).apply(values)
-        leaf = np.concatenate(share.collective.gather(np.ascontiguousarray(own)))
+        own = forest.slice(first, last).apply(values)
+        leaf = np.concatenate(workers.collective.gather(np.ascontiguousarray(own)))
         found |= {t: leaf[rows, t - first] for t, rows in wanted.items() if first <= t < last}
     return found
 
@@ -167,9 +158,9 @@ def refuse(name: str, value: Any, instead: str) -> NoReturn:
     )
 
 
-def require_shareable(estimator: Any) -> None:
+def require_shareable(estimator: Any, workers: Share) -> None:
     """Raise NotImplementedError for estimators that workers which share the rows do not train."""
-    if current_share() is not None and not estimator._grows_among_workers:
+    if workers is not ONE_WORKER and not estimator._grows_among_workers:
         raise NotImplementedError(
             f"{type(estimator).__name__} cannot be trained where several workers share the rows: "
             "use a random forest or extremely randomised trees, or train on one machine."
@@ -177,7 +168,7 @@ def require_shareable(estimator: Any) -> None:
 
 
 def device_to_grow_on(
-    device: str, X: Any, work: Callable[[Any], Work | None], **others: Any
+    device: str, X: Any, work: Callable[[Any], Work | None], workers: Share, **others: Any
 ) -> Device:
     """Choose where trees are grown (see ``resolve_device``): where workers share the rows, each
     chooses for itself (see ``device_of_worker``).
@@ -189,20 +180,20 @@ def device_to_grow_on(
         Of this worker.
     work : callable
         Returns the work of all trees on a table, None if it is not known.
+    workers : Share
     **others : array or None
     """
-    share = current_share()
-    if share is None:
+    if workers is ONE_WORKER:
         return resolve_device(device, X, work=work(X) or NO_WORK, **others)
-    whole = np.broadcast_to(np.float32(), (share.n_all, size_of(X)[1]))
-    own = (work(whole) or NO_WORK).among(share.collective.size)
-    return device_of_worker(device, share, X, own, **others)
+    whole = np.broadcast_to(np.float32(), (workers.n_all, size_of(X)[1]))
+    own = (work(whole) or NO_WORK).among(workers.collective.size)
+    return device_of_worker(device, workers, X, own, **others)
 
 
-def device_to_read_on(device: Device) -> Device:
+def device_to_read_on(device: Device, workers: Share) -> Device:
     """Return where the table is read and binned for trees that are grown on a device: on the host
     where workers share the rows."""
-    return device if current_share() is None else CPU
+    return device if workers is ONE_WORKER else CPU
 
 
 def bring_to(device: Device, data: TrainingData, estimator: Any, params: CartParams) -> Device:
@@ -218,10 +209,9 @@ def bring_to(device: Device, data: TrainingData, estimator: Any, params: CartPar
         return device
     if not grows_on_device(data.table, params):
         return CPU
-    assert data.share is not None
     plan = cart_plan(
         estimator, data.shape, data.itemsize, device,
-        width=data.problem.width, n_outputs=data.truth.shape[1], n_own=data.share.n_own,
+        width=data.problem.width, n_outputs=data.truth.shape[1], n_own=data.workers.n_own,
         cell_bytes=data.table.codes.dtype.itemsize,
     )  # fmt: skip
     plan.require()
@@ -230,51 +220,38 @@ def bring_to(device: Device, data: TrainingData, estimator: Any, params: CartPar
     return device
 
 
-def labels_of_workers(labels: Labels) -> Labels:
-    """Return the labels of the rows of all workers."""
-    share = current_share()
-    if share is None:
-        return labels
-    return labels_of_all(labels, share)
-
-
-def table_of_workers(X: Array | SparseTable, **settings: Any) -> CartTable:
-    """Return ``cart_table`` of the rows of all workers, on each of them."""
-    share = current_share()
-    return cart_table(X, **settings) if share is None else _dealt_table(X, share, **settings)
-
-
-def _dealt_table(
+def table_of_workers(
     X: Array | SparseTable,
-    share: Share,
-    *,
     n_categories: np.ndarray,
     monotone: np.ndarray,
+    workers: Share,
     **settings: Any,
 ) -> CartTable:
-    n_features, size = X.shape[1], share.collective.size
-    column_bytes = share.n_all * X.dtype.itemsize
+    """Return ``cart_table`` of the rows of all workers, on each of them."""
+    if workers is ONE_WORKER:
+        return cart_table(X, n_categories=n_categories, monotone=monotone, **settings)
+    n_features, size = X.shape[1], workers.collective.size
+    column_bytes = workers.n_all * X.dtype.itemsize
     if isinstance(X, SparseTable):
-        column_bytes = ENTRY_BYTES * int(entries_of_all(X).sum()) // n_features
+        column_bytes = ENTRY_BYTES * int(entries_of_all(X, workers).sum()) // n_features
     at_once = max(1, DEALT_BYTES // max(1, column_bytes))
     parts: list[CartTable] = []
     for begin in range(0, n_features, at_once * size):
         ends = np.minimum(begin + at_once * np.arange(size + 1), n_features)
         columns = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
-        mine = columns[share.collective.rank]
-        table = _columns_of_all(X, columns, share)
+        mine = columns[workers.collective.rank]
+        table = _columns_of_all(X, columns, workers)
         own = None
         if table is not None:
-            with not_sharing():
-                own = cart_table(
-                    table, n_categories=n_categories[mine], monotone=monotone[mine], **settings
-                )
-        parts += [part for part in objects_of_all(own, share) if part is not None]
+            own = cart_table(
+                table, n_categories=n_categories[mine], monotone=monotone[mine], **settings
+            )
+        parts += [part for part in objects_of_all(own, workers) if part is not None]
     return side_by_side(parts)
 
 
 def _columns_of_all(
-    X: Array | SparseTable, columns: list[slice], share: Share
+    X: Array | SparseTable, columns: list[slice], workers: Share
 ) -> np.ndarray | SparseTable | None:
     """Return the columns that this worker bins, of the rows of all workers."""
     mine: np.ndarray | SparseTable | None = None
@@ -283,10 +260,10 @@ def _columns_of_all(
             continue
         of_all: np.ndarray | SparseTable
         if isinstance(X, SparseTable):
-            of_all = sparse_columns_of_all(X, some, share)
+            of_all = sparse_columns_of_all(X, some, workers)
         else:
-            of_all = np.concatenate(share.collective.gather(np.ascontiguousarray(X[:, some])))
-        if rank == share.collective.rank:
+            of_all = np.concatenate(workers.collective.gather(np.ascontiguousarray(X[:, some])))
+        if rank == workers.collective.rank:
             mine = of_all
         del of_all
     return mine

@@ -11,7 +11,7 @@ from ..devices.placement import Device
 from ..inputs.labels import side_by_side
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import ONE_WORKER, Share
 from ..members.classes import labels_of
 from .criteria import Problem
 
@@ -33,9 +33,9 @@ class TrainingData:
         On the device, or in host memory. Only where rows are predicted while trees grow, which
         need ``table`` alone: a table that is not the user's own is released before.
     weight : float64, shape (n_rows,), NumPy, or None
-    share : Share or None
-        Where workers share the rows, those of this one, which ``values`` has; everything else is
-        of all rows.
+    workers : Share
+        Where they share the rows, ``values`` has those of this one; everything else is of all
+        rows.
     """
 
     table: CartTable
@@ -46,7 +46,7 @@ class TrainingData:
     itemsize: int
     values: Array | None
     weight: np.ndarray | None
-    share: Share | None = None
+    workers: Share = ONE_WORKER
 
     @property
     def truth(self) -> np.ndarray:

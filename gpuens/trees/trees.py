@@ -39,6 +39,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import ONE_WORKER, current_share
 from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor
 from .growth import all_rows, cart_plan, grow_forest, tree_key
@@ -122,7 +123,7 @@ class SingleTree(CartEstimator):
             data.table.n_bins.size,
             random=self.splitter == "random",
         )
-        if data.share is not None:
+        if data.workers is not ONE_WORKER:
             device = bring_to(device, data, self, params)
 
         def some(trees: range) -> Forest:
@@ -135,8 +136,8 @@ class SingleTree(CartEstimator):
             with device.active():
                 return some(trees)
 
-        trees = range(len(seeds))
-        return some(trees) if data.share is None else grow_among_workers(own, trees, data.share)
+        trees, workers = range(len(seeds)), data.workers
+        return some(trees) if workers is ONE_WORKER else grow_among_workers(own, trees, workers)
 
     def _keep(self, forest: Forest) -> None:
         """Become the tree of a forest of one."""
@@ -284,8 +285,9 @@ class SingleTree(CartEstimator):
         ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
         # The bag has placed X, or only y where workers share the rows.
-        device = device_to_grow_on(self.device, X, lambda table: NO_WORK, y=y)
-        home = device_to_read_on(device)
+        workers = current_share()
+        device = device_to_grow_on(self.device, X, lambda table: NO_WORK, workers, y=y)
+        home = device_to_read_on(device, workers)
         members: list[Any] = [None] * len(seeds)
         groups: dict[bytes, list[int]] = {}
         for m, columns in enumerate(features):
@@ -295,9 +297,8 @@ class SingleTree(CartEstimator):
                 columns = features[group[0]]
                 whole = columns.size == X.shape[1] and bool((np.diff(columns) == 1).all())
                 reader = clone(self)
-                data = reader._read_training(
-                    X if whole else X[:, columns], y, sample_weight, home, 31
-                )
+                own = X if whole else X[:, columns]
+                data = reader._read_training(own, y, sample_weight, home, 31, workers)
                 forest = reader._grow(
                     data,
                     partial(_records, samples, group, data),

@@ -13,11 +13,11 @@ their rows are, and share this one::
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ..runtime.collective import ONE_WORKER, Collective, current_share
+from ..runtime.collective import Share, count_of_all
 from ..runtime.dtypes import TreeRecords
 from . import frontier as fr
 from .frontier import Frontier
@@ -51,39 +51,19 @@ def run_rounds(batch: Batch) -> None:
         batch.open_nodes()
 
 
-class Started(NamedTuple):
-    """A batch of trees before its first round.
-
-    workers : Collective
-        Those that share the rows: one if none do.
-    frontier : Frontier
-        Of the rows of all workers.
-    own_begin : int64, shape (n_trees + 1,)
-        Where the records of each tree begin among this worker's.
-    n_all : int
-        Records of a tree, of all workers.
-    """
-
-    workers: Collective
-    frontier: Frontier
-    own_begin: np.ndarray
-    n_all: int
-
-
 def start(
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules,
-) -> Started:
-    """Count the records of all workers, and return the batch whose trees have them (parameters:
-    those of ``kernels.growth.grow``)."""
-    share = current_share()
-    workers = ONE_WORKER if share is None else share.collective
+    workers: Share,
+) -> tuple[Frontier, np.ndarray, int]:
+    """Return the frontier of the rows of all workers (parameters: those of
+    ``kernels.growth.grow``), where the records of each tree begin among this worker's, int64 of
+    shape (n_trees + 1,), and how many all workers have of a tree."""
     n_trees, n_own = records.words.shape
-    n_all = np.array([n_own])
-    workers.add(n_all)
-    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
+    n_all = count_of_all(n_own, workers)
+    frontier = fr.allocate([n_all] * n_trees, keys, params, n_bins, rules)
     fr.set_statistics(frontier, records.sums, records.scales)
-    return Started(workers, frontier, n_own * np.arange(n_trees + 1), int(n_all[0]))
+    return frontier, n_own * np.arange(n_trees + 1), n_all

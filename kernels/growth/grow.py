@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share
+from ..runtime.collective import ONE_WORKER, Share
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import Implementation, implementation, implementation_for
 from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, Scales, TreeRecords
@@ -65,6 +65,7 @@ def records_for(
     key: int,
     first: int,
     scales: Sequence[Scales],
+    workers: Share = ONE_WORKER,
 ) -> TreeRecords | RowStatistics:
     """Return what trees on some codes grow on: the records of ``quantise``, or where the CPU reads
     the codes of all rows in passes, statistics in the order of the rows, which need no numbers of
@@ -74,7 +75,7 @@ def records_for(
         words = np.empty(g.shape, np.uint32)
         sums = pack(0, g, h, key, first, scales, words)
         return RowStatistics(words, sums, scales)
-    return quantise(g, h, rows, key, first, scales)
+    return quantise(g, h, rows, key, first, scales, workers)
 
 
 def grow(
@@ -84,6 +85,7 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
 ) -> GrownTrees:
     """Grow trees on the integer statistics of their rows.
 
@@ -104,19 +106,19 @@ def grow(
         Random keys below 2**32, for the sampling of features.
     params : GrowthParams
     rules : FeatureRules
+    workers : Share
 
     Returns
     -------
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    contract = __name__
+    what = codes, n_bins, records, keys, params, rules
+    own_loop = isinstance(codes, Codes) and workers is ONE_WORKER
     # The reference grows on rows of all kinds in one loop.
-    if not isinstance(codes, Codes) or current_share() is not None:
-        is_reference = implementation_for(records[0]) is Implementation.REFERENCE
-        contract = __name__ if is_reference else by_phases.__name__
-    op = implementation(contract, records[0])
-    return op.grow(codes, n_bins, records, keys, params, rules)
+    if own_loop or implementation_for(records[0]) is Implementation.REFERENCE:
+        return implementation(__name__, records[0]).grow(*what)
+    return implementation(by_phases.__name__, records[0]).grow(*what, workers)
 
 
 def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:

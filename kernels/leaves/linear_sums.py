@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import sum_of_each
+from ..runtime.collective import ONE_WORKER, Share, sum_of_each
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales
@@ -148,8 +148,9 @@ def _list_features(feature, cut, left, parent, low, high, begin, found, center, 
 
 
 def linear_sums(
-    leaf: Array, g: Array, h: Array, X: Array, features: PathFeatures, scales: Scales
-) -> np.ndarray:
+    leaf: Array, g: Array, h: Array, X: Array, features: PathFeatures, scales: Scales,
+    workers: Share = ONE_WORKER,
+) -> np.ndarray:  # fmt: skip
     """Sum the products that least squares in leaves needs, in 64-bit fixed point.
 
     With z = ((x - center) * scale for the k features of the leaf, then 1), a row adds for each i
@@ -166,6 +167,7 @@ def linear_sums(
     features : PathFeatures
     scales : Scales
         From ``quantise.fixed_point_scales``.
+    workers : Share
 
     Returns
     -------
@@ -173,7 +175,8 @@ def linear_sums(
         Node i has the entries from ``features.begin_of_sums()[i]`` on. Independent of the order of
         addition.
     """
-    return sum_of_each(implementation(__name__, g).linear_sums(leaf, g, h, X, features, scales))
+    own = implementation(__name__, g).linear_sums(leaf, g, h, X, features, scales)
+    return sum_of_each(own, workers)
 
 
 def solve_linear(

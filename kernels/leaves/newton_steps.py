@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share, sum_of_each
+from ..runtime.collective import ONE_WORKER, Share, sum_of_each
 from ..runtime.compilation import callable_from_python, inner, kernel
 from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
 from ..scalars.gain import limited_value
 
 
-def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
+def leaf_sums(
+    leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int, workers: Share = ONE_WORKER
+) -> np.ndarray:
     """Sum g and h over the rows of each leaf in 64-bit fixed point.
 
     Parameters
@@ -27,13 +29,15 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
     scales : Scales
         From ``quantise.fixed_point_scales``; each row adds ``int64(nearest(value * scale))``.
     n_nodes : int
+    workers : Share
 
     Returns
     -------
     int64, shape (n_nodes, 2), NumPy
         Over the rows of all workers, independent of the order of addition.
     """
-    return sum_of_each(implementation(__name__, g).leaf_sums(leaf, g, h, scales, n_nodes))
+    own = implementation(__name__, g).leaf_sums(leaf, g, h, scales, n_nodes)
+    return sum_of_each(own, workers)
 
 
 def newton_steps(
@@ -44,6 +48,7 @@ def newton_steps(
     l2: float,
     min_sum_hessian: float,
     largest: float = math.inf,
+    workers: Share = ONE_WORKER,
 ) -> Sequence[NodeValues]:
     """Return the value of each node that minimises the loss's second-order model, -g/(h + l2), for
     all trees of a batch; on CUDA they share a launch.
@@ -61,6 +66,7 @@ def newton_steps(
     l2, min_sum_hessian : float
     largest : float
         > 0; values beyond it, on either side of zero, are cut to it.
+    workers : Share
 
     Returns
     -------
@@ -69,9 +75,10 @@ def newton_steps(
         on the device too, for ``add_values_of_trees``, and are copied to the host when they are
         read.
     """
-    is_alone = current_share() is None
-    op = implementation(__name__, g) if is_alone else composed(__name__)
-    return op.newton_steps(trees, g, h, totals, l2, min_sum_hessian, largest)
+    what = trees, g, h, totals, l2, min_sum_hessian, largest
+    if workers is ONE_WORKER:
+        return implementation(__name__, g).newton_steps(*what)
+    return composed(__name__).newton_steps(*what, workers)
 
 
 @inner

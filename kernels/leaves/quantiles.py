@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share
+from ..runtime.collective import ONE_WORKER, Share
 from ..runtime.dispatch import implementation
 
 
 def leaf_quantiles(
-    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
-) -> np.ndarray:
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int,
+    workers: Share = ONE_WORKER,
+) -> np.ndarray:  # fmt: skip
     """Return the exact quantile of the values in each leaf.
 
     It is the mean of two values of the leaf: the least one up to which the weights sum to
@@ -32,16 +33,16 @@ def leaf_quantiles(
     quantile : float
         In (0, 1).
     n_nodes : int
+    workers : Share
 
     Returns
     -------
     float64, shape (n_nodes,), NumPy
         Of the rows of all workers; 0 for a node without rows. Never a negative zero.
     """
-    op, share = implementation(__name__, values), current_share()
-    if share is None:
-        return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes)
-    return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes, share.collective)
+    what = leaf, values, weight, quantile, n_nodes
+    op = implementation(__name__, values)
+    return op.leaf_quantiles(*what) if workers is ONE_WORKER else op.leaf_quantiles(*what, workers)
 
 
 SHARE_BITS = 31

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import largest_of_each
+from ..runtime.collective import ONE_WORKER, Share, largest_of_each
 from ..runtime.dispatch import implementation
 
 
@@ -52,7 +52,9 @@ def add_linear_values(leaves: LinearLeaves, X: Array, leaf: Array, raw: Array) -
     implementation(__name__, X).add_linear_values(leaves, X, leaf, raw)
 
 
-def largest_linear_values(leaves: LinearLeaves, X: Array, leaf: Array) -> np.ndarray:
+def largest_linear_values(
+    leaves: LinearLeaves, X: Array, leaf: Array, workers: Share = ONE_WORKER
+) -> np.ndarray:
     """Return how far linear functions are from zero, at most, in the rows of each node of a tree.
 
     Parameters
@@ -62,10 +64,12 @@ def largest_linear_values(leaves: LinearLeaves, X: Array, leaf: Array) -> np.nda
     X : float32 or float64, shape (n_rows, n_features), any strides
     leaf : int32, shape (n_rows,)
         -1: the row takes no part. Neither do rows that get the constant of their node.
+    workers : Share
 
     Returns
     -------
     float64, shape (n_nodes,), NumPy
         0 without rows.
     """
-    return largest_of_each(implementation(__name__, X).largest_linear_values(leaves, X, leaf))
+    own = implementation(__name__, X).largest_linear_values(leaves, X, leaf)
+    return largest_of_each(own, workers)

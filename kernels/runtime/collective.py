@@ -3,7 +3,8 @@
 Each worker runs the same training on its own range of rows. What depends on all rows goes through
 a ``Collective``, so that all workers see the same numbers and decide alike. Contracts add up the
 results of their operations, which see nothing but a table; growth and the quantiles of leaves add
-up in between, in the rounds that they are made of.
+up in between, in the rounds that they are made of. The argument ``workers`` says who shares the
+rows, ``ONE_WORKER`` that nobody does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -92,9 +93,6 @@ class Alone(Collective):
         return [values]
 
 
-ONE_WORKER = Alone()
-
-
 class EachAlone(Alone):
     """The collective of a worker that has all rows, as the others of its ``group`` do."""
 
@@ -119,16 +117,20 @@ class Share(NamedTuple):
     n_all: int
 
 
-_share: ContextVar[Share | None] = ContextVar("gpuens_share", default=None)
+ONE_WORKER = Share(Alone(), 0, 0, 0)
+"""The worker of a table that is not shared, however many rows it has."""
+
+_share: ContextVar[Share] = ContextVar("gpuens_share", default=ONE_WORKER)
 
 
-current_share: Callable[[], Share | None] = _share.get
-"""Return the share of this worker; None where a table is not shared."""
+current_share: Callable[[], Share] = _share.get
+"""Return the share of this worker, ``ONE_WORKER`` where a table is not shared. It is read where a
+fit begins, which hands it on."""
 
 
 @contextmanager
 def sharing(share: Share) -> Iterator[None]:
-    """Let the operations inside the block work on a share of the rows."""
+    """Let the fits inside the block work on a share of the rows."""
     is_last = share.collective.rank == share.collective.size - 1
     if share.n_own < 1 or share.first % SUM_CHUNK or (share.n_own % SUM_CHUNK and not is_last):
         raise ValueError(
@@ -142,54 +144,24 @@ def sharing(share: Share) -> Iterator[None]:
         _share.reset(token)
 
 
-def sharing_again(share: Share | None) -> AbstractContextManager[None]:
-    """Let the operations inside the block go on with another share, if there is one."""
-    return nullcontext() if share is None else sharing(share)
-
-
-@contextmanager
-def not_sharing() -> Iterator[None]:
-    """Let the operations inside the block work on tables that every worker has as a whole."""
-    token = _share.set(None)
-    try:
-        yield
-    finally:
-        _share.reset(token)
-
-
-def rows_of_all(n: int) -> int:
+def rows_of_all(n: int, workers: Share) -> int:
     """Return the number of rows of all workers where this one has n."""
-    share = _share.get()
-    if share is None:
+    if workers is ONE_WORKER:
         return n
-    assert n == share.n_own, f"an operation on {n} rows, this worker has {share.n_own}"
-    return share.n_all
+    assert n == workers.n_own, f"an operation on {n} rows, this worker has {workers.n_own}"
+    return workers.n_all
 
 
-def first_row() -> int:
-    """Return the number of this worker's first row."""
-    share = _share.get()
-    return 0 if share is None else share.first
-
-
-def sum_of_each(counts: np.ndarray) -> np.ndarray:
+def sum_of_each(counts: np.ndarray, workers: Share) -> np.ndarray:
     """Return the sum of each entry of the arrays (int64) of all workers."""
-    share = _share.get()
-    if share is None:
-        return counts
     total = counts.copy()
-    share.collective.add(total)
+    workers.collective.add(total)
     return total
 
 
-def count_of_all(n: int) -> int:
+def count_of_all(n: int, workers: Share) -> int:
     """Return the sum of a number of every worker."""
-    share = _share.get()
-    if share is None:
-        return n
-    total = np.array([n], np.int64)
-    share.collective.add(total)
-    return int(total[0])
+    return int(sum_of_each(np.array([n], np.int64), workers)[0])
 
 
 def selected(values: Any, rows: Any) -> Any:
@@ -208,33 +180,19 @@ def halved(values: np.ndarray) -> np.ndarray:
     return total[0]
 
 
-def largest_of_all(value: float) -> float:
+def largest_of_all(value: float, workers: Share) -> float:
     """Return the largest of a number of every worker."""
-    share = _share.get()
-    if share is None:
-        return value
-    return float(np.max(share.collective.gather(np.array([value]))))
+    return float(np.max(workers.collective.gather(np.array([value]))))
 
 
-def largest_of_each(values: np.ndarray) -> np.ndarray:
+def largest_of_each(values: np.ndarray, workers: Share) -> np.ndarray:
     """Return the largest of each entry of the arrays of all workers."""
-    share = _share.get()
-    if share is None:
-        return values
-    return np.max(share.collective.gather(values[None]), axis=(0, 1))
+    return np.max(workers.collective.gather(values[None]), axis=(0, 1))
 
 
-def smallest_of_all(value: int) -> int:
-    """Return the smallest of a whole number of every worker."""
-    share = _share.get()
-    if share is None:
-        return value
-    return int(np.min(share.collective.gather(np.array([value]))))
-
-
-def objects_of_all(value: Any, share: Share) -> list[Any]:
+def objects_of_all(value: Any, workers: Share) -> list[Any]:
     """Return an object of every worker (see ``objects_among``)."""
-    return objects_among(value, share.collective)
+    return objects_among(value, workers.collective)
 
 
 def objects_among(value: Any, collective: Collective) -> list[Any]:

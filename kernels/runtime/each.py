@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arrays import Array
-from .collective import current_share
+from .collective import ONE_WORKER, Share
 from .dispatch import implementation
 
 
-def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> list[Any]:
+def each(
+    function: Callable[[Any], Any], items: Sequence[Any], array: Array, workers: Share = ONE_WORKER
+) -> list[Any]:
     """Return ``[function(item) for item in items]``; on the CPU some items at the same time.
 
     Where an item alone has too little work for all threads, each thread takes items of its own.
@@ -22,15 +24,14 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> 
     items : sequence
     array : array
         One of the arrays that a call works on: its size is the work of an item.
+    workers : Share
+        Those that meet in the calls, each of which must make them in the same order.
 
     Returns
     -------
     list
         In the order of the items.
     """
-    if len(items) == 1:
-        return [function(items[0])]
-    # Workers meet in the calls: each must make them in the same order as the others.
-    if current_share() is not None:
+    if len(items) == 1 or workers is not ONE_WORKER:
         return [function(item) for item in items]
     return implementation(__name__, array).each(function, items, array)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share
+from ..runtime.collective import ONE_WORKER, Share
 from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import Totals, Update
 from .add_leaf_values import add_leaf_values
@@ -25,6 +25,7 @@ def gradients(
     weight: Array,
     g: Array,
     h: Array,
+    workers: Share = ONE_WORKER,
     update: Update | None = None,
 ) -> Totals:
     """Fill ``g`` and ``h`` and measure them.
@@ -44,6 +45,7 @@ def gradients(
         Empty: every weight is 1.
     g, h : float32, shape (n,)
         Written.
+    workers : Share
     update : Update or None
         Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel, where leaves
         are uint16.
@@ -57,11 +59,11 @@ def gradients(
         its lower half until one value is left; the chunk sums, filled up with zeros to a power of
         two, likewise. Of the rows of all workers.
     """
-    if current_share() is None:
+    if workers is ONE_WORKER:
         return implementation(__name__, raw).gradients(loss, y, raw, shift, weight, g, h, update)
     if update is not None:
         add_leaf_values(raw, *update)
-    return _totals_of_workers(gradients_of_piece(loss, y, raw, shift, weight, g, h))
+    return _totals_of_workers(gradients_of_piece(loss, y, raw, shift, weight, g, h), workers)
 
 
 def gradients_of_outputs(
@@ -73,6 +75,7 @@ def gradients_of_outputs(
     g: Array,
     h: Array,
     first_class: int = NO_CLASS,
+    workers: Share = ONE_WORKER,
 ) -> Sequence[Totals]:
     """Compute the gradients of several outputs; on CUDA they share a launch.
 
@@ -90,14 +93,16 @@ def gradients_of_outputs(
     first_class : int
         Not ``NO_CLASS``: ``y`` of shape (n,) holds numbers of classes, and the target of output i
         is 1 in the rows of class ``first_class + i``, else 0.
+    workers : Share
 
     Returns
     -------
     sequence of Totals
     """
-    is_alone = current_share() is None
-    op = implementation(__name__, raw) if is_alone else composed(__name__)
-    return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class)
+    what = loss, y, raw, shift, weight, g, h, first_class
+    if workers is ONE_WORKER:
+        return implementation(__name__, raw).gradients_of_outputs(*what)
+    return composed(__name__).gradients_of_outputs(*what, workers)
 
 
 class PieceTotals(NamedTuple):
@@ -135,13 +140,11 @@ def totals_of_pieces(pieces: Sequence[PieceTotals]) -> Totals:
     return Totals(max_g, sum_g, max_h, sum_h)
 
 
-def _totals_of_workers(own: PieceTotals) -> Totals:
+def _totals_of_workers(own: PieceTotals, workers: Share) -> Totals:
     """Return the totals of all workers' rows from those of this one's."""
-    share = current_share()
-    assert share is not None
     # One message: the largest magnitudes in the first line, then the sums of the chunks.
     lines = np.concatenate([own.largest[None], own.sums.T])
-    found = share.collective.gather(lines)
+    found = workers.collective.gather(lines)
     return totals_of_pieces([PieceTotals(each[0], each[1:].T) for each in found])
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share, halved, sum_of_each
+from ..runtime.collective import ONE_WORKER, Share, halved, sum_of_each
 from ..runtime.dispatch import implementation
 
 
 def add_out_of_bag(
-    leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array
-) -> tuple[Array, Array]:
+    leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array,
+    workers: Share = ONE_WORKER,
+) -> tuple[Array, Array]:  # fmt: skip
     """Add the values of trees, one tree after the other, to the sums of the rows that they have
     not seen, in place, and measure the error after each tree.
 
@@ -33,6 +34,7 @@ def add_out_of_bag(
         Changed in place.
     n_models : int32, shape (n_rows,)
         Trees that have not seen the row; changed in place.
+    workers : Share
 
     Returns
     -------
@@ -45,9 +47,9 @@ def add_out_of_bag(
     """
     op = implementation(__name__, leaf)
     what = leaf, value, truth, begin, sums, n_models
-    if (share := current_share()) is not None:
+    if workers is not ONE_WORKER:
         errors, n_new = op.add_to_chunks(*what)
-        of_all = np.concatenate(share.collective.gather(errors))
-        return halved(of_all), sum_of_each(n_new.sum(axis=0))
+        of_all = np.concatenate(workers.collective.gather(errors))
+        return halved(of_all), sum_of_each(n_new.sum(axis=0), workers)
     found: tuple[Array, Array] = op.add_out_of_bag(*what)
     return found

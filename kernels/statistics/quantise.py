@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import current_share, rows_of_all
+from ..runtime.collective import ONE_WORKER, Share, rows_of_all
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 
 
 def quantise(
-    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
-) -> TreeRecords:
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales],
+    workers: Share = ONE_WORKER,
+) -> TreeRecords:  # fmt: skip
     """Round the statistics of the sampled rows to 16-bit integers, without bias.
 
     ``g * scales.g`` and ``h * scales.h`` of output i are rounded stochastically: with
@@ -33,6 +34,7 @@ def quantise(
         The number of the first output's tree.
     scales : sequence of Scales
         Of each output, see ``scales_for``.
+    workers : Share
 
     Returns
     -------
@@ -40,11 +42,11 @@ def quantise(
         In the order of the rows. Where workers share these, a row is rounded by its number among
         the rows of all, and the sums are of all rows and on the host.
     """
-    op, share = implementation(__name__, g), current_share()
-    if share is None:
+    op = implementation(__name__, g)
+    if workers is ONE_WORKER:
         return op.quantise(g, h, rows, key, first, scales)
-    records: TreeRecords = op.quantise(g, h, rows, key, first, scales, share.first)
-    return records._replace(sums=share.collective.sum_to_host(records.sums))
+    records: TreeRecords = op.quantise(g, h, rows, key, first, scales, workers.first)
+    return records._replace(sums=workers.collective.sum_to_host(records.sums))
 
 
 def pack(
@@ -76,19 +78,19 @@ def pack(
     return found
 
 
-def scales_for(totals: Totals, n: int) -> Scales:
+def scales_for(totals: Totals, n: int, workers: Share = ONE_WORKER) -> Scales:
     """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows."""
     if not isinstance(totals, Totals):  # on a GPU, where the scales are computed too
         return totals.scales_for(n)
-    n = rows_of_all(n)
+    n = rows_of_all(n, workers)
     scale = quantising_scale.py_func
     return Scales(scale(totals.max_g, totals.sum_g, n), scale(totals.max_h, totals.sum_h, n))
 
 
-def fixed_point_scales(totals: Totals, n: int) -> Scales:
+def fixed_point_scales(totals: Totals, n: int, workers: Share = ONE_WORKER) -> Scales:
     """Return the scales of ``leaf_sums``: powers of two under which one value stays below 2**50 and
     n of them below 2**62."""
     if not isinstance(totals, Totals):
         return totals.fixed_point_scales(n)
-    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(rows_of_all(n))
+    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(rows_of_all(n, workers))
     return Scales(scale(totals.max_g, n_bits), scale(totals.max_h, n_bits))

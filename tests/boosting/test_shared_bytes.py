@@ -55,8 +55,8 @@ def test_models_are_those_of_features_with_bytes_of_their_own(monkeypatch, cls, 
     columns = []
     original = layout._layout
 
-    def spied(codes, n_bins):
-        found = original(codes, n_bins)
+    def spied(*args):
+        found = original(*args)
         columns.append(found.column_slots.size)
         return found
 
@@ -65,7 +65,7 @@ def test_models_are_those_of_features_with_bytes_of_their_own(monkeypatch, cls, 
         classes = np.minimum(classes, 1)
     target = y if cls is GradientBoostingRegressor else classes
     shared = cls(**settings).fit(X, target)
-    monkeypatch.setattr(layout, "_digits", lambda codes, n_bins: (list(range(n_bins.size)), []))
+    monkeypatch.setattr(layout, "_digits", lambda codes, n_bins, *_: (list(range(n_bins.size)), []))
     apart = cls(**settings).fit(X, target)
     assert columns[0] <= 5 and columns[1] == X.shape[1]
     assert set(range(FIRST, X.shape[1])) & set(shared.forest_.feature.tolist())

@@ -190,8 +190,8 @@ def test_a_worker_counts_its_own_trees(n_workers, kind, cupy):
 
     def choose(collective: Any) -> str:
         first, last = [0, *CUTS[n_workers]][collective.rank :][:2]
-        with sharing(Share(collective, first, last - first, len(X))):
-            return device_to_grow_on("auto", X[first:last], work).kind
+        workers = Share(collective, first, last - first, len(X))
+        return device_to_grow_on("auto", X[first:last], work, workers).kind
 
     assert set(run_workers(n_workers, choose)) == {kind}
 

@@ -16,9 +16,9 @@ from gpuens.inputs import shared_tables
 from gpuens.kernels.growth.cpu import by_phases as shared_growth
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.growth.cpu.layout import layout
-from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
+from gpuens.kernels.runtime.collective import ONE_WORKER, Alone, Share, current_share, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
-from gpuens.numerics.weighted import ordered_sum, weighted_mean
+from gpuens.numerics.weighted import mean_later, ordered_sum
 from tests.support.thread_workers import cut, run_workers
 
 N = 6_500
@@ -312,7 +312,7 @@ def test_rows_held_out(monkeypatch, cls, target, weighted, n, fraction, ends):
     for shared in fit_shared(model, rows, ends):
         assert shared.evals_result_ == plain.evals_result_
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-    assert current_share() is None
+    assert current_share() is ONE_WORKER
 
 
 @pytest.mark.parametrize("holds_out", [False, True])
@@ -455,13 +455,11 @@ def test_sums_of_all_rows(n, kind):
 
     def work(collective):
         (own,) = pieces[collective.rank]
-        with sharing(Share(collective, [0, *ends][collective.rank], own.size, n)):
-            assert rows_of_all(own.size) == n
-            return ordered_sum(own, CPU), weighted_mean(own, abs(own) + 1.0, CPU)
+        workers = Share(collective, [0, *ends][collective.rank], own.size, n)
+        return ordered_sum(own, CPU, workers), mean_later(own, abs(own) + 1.0, CPU, workers)()
 
-    expected = ordered_sum(values, CPU), weighted_mean(values, abs(values) + 1.0, CPU)
+    expected = ordered_sum(values, CPU), mean_later(values, abs(values) + 1.0, CPU)()
     assert run_workers(len(ends), work) == [expected] * len(ends)
-    assert current_share() is None
 
 
 class Squares(SquaredError):  # noqa: N818 (an error that is squared)

@@ -160,7 +160,7 @@ def test_a_round_of_boosting_can_be_launched(launches):
     g, h = (xp.zeros((1, N_ROWS), np.float32) for _ in range(2))
     update = Update(xp.zeros(N_ROWS, np.uint16), NodeValues(np.zeros(3), np.zeros(3)), 0.1)
     nothing = xp.zeros(0)
-    totals = gradients(BinomialLogLoss(), y, raw[0], nothing, nothing, g[0], h[0], update)
+    totals = gradients(BinomialLogLoss(), y, raw[0], nothing, nothing, g[0], h[0], update=update)
     scales = [totals.scales_for(N_ROWS)]
     records = quantise(g, h, xp.zeros(0, np.int32), 1, 0, scales)
     growing = grow(codes, np.full(N_FEATURES, 10), records, np.zeros(1, np.uint64), PARAMS)

@@ -30,14 +30,14 @@ def _rows_on_host(values: Array, at: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(to_numpy(values[module_of(values).asarray(at)]))
 
 
-def _sampled(model: Any, weight: Array, share: Share) -> tuple[np.ndarray, np.ndarray | None]:
+def _sampled(model: Any, weight: Array, workers: Share) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the numbers of this worker's rows that ``Binner.fit`` samples of all rows, and the
     weights of all of these."""
-    collective = share.collective
-    at, first, n_used = np.arange(share.n_own), share.first, share.n_all
+    collective = workers.collective
+    at, first, n_used = np.arange(workers.n_own), workers.first, workers.n_all
     if weight.size:
         at = np.flatnonzero(to_numpy(weight) > 0)
-        of_workers = objects_of_all(at.size, share)
+        of_workers = objects_of_all(at.size, workers)
         first, n_used = sum(of_workers[: collective.rank]), sum(of_workers)
     sampled = sample_rows(n_used, model._seed)
     if sampled is not None:
@@ -50,15 +50,15 @@ def _sampled(model: Any, weight: Array, share: Share) -> tuple[np.ndarray, np.nd
 
 
 def fit_shared_binner(
-    model: Any, values: Array, weight: Array, share: Share, device: Device
+    model: Any, values: Array, weight: Array, workers: Share, device: Device
 ) -> Binner:
     """Return the bins that ``Binner.fit`` chooses for all rows.
 
     The rows that it samples are gathered, some columns at a time, and each worker cuts its own
     columns.
     """
-    collective = share.collective
-    at, of_sample = _sampled(model, weight, share)
+    collective = workers.collective
+    at, of_sample = _sampled(model, weight, workers)
     n_features = values.shape[1]
     cuts: list[np.ndarray] = []
     for begin in range(0, n_features, FEATURES_AT_ONCE * collective.size):
@@ -69,7 +69,7 @@ def fit_shared_binner(
         mine = sample[:, bounds[collective.rank] : bounds[collective.rank + 1]]
         threads = threads_of(model.n_jobs)
         of_mine = Binner.fit(mine, of_sample, int(model.max_bins), model._seed, CPU, threads)
-        for each in objects_of_all(of_mine.thresholds, share):
+        for each in objects_of_all(of_mine.thresholds, workers):
             cuts += each
     binner = Binner(tuple(cuts))
     n_categories = model._n_categories()
@@ -85,21 +85,21 @@ def fit_shared_binner(
 
 
 def fit_shared_sparse_binner(
-    model: Any, values: SparseTable, weight: Array, share: Share, device: Device
+    model: Any, values: SparseTable, weight: Array, workers: Share, device: Device
 ) -> Binner:
     """Return the same bins of the columns of a sparse table."""
     if device.is_gpu:
         refuse("device", model.device, "set device='cpu' for a sparse X")
-    collective = share.collective
-    at, of_sample = _sampled(model, weight, share)
-    sample = values if at.size == share.n_own else values[at]
-    indptr = np.cumsum(np.append(0, entries_of_all(sample)))
+    collective = workers.collective
+    at, of_sample = _sampled(model, weight, workers)
+    sample = values if at.size == workers.n_own else values[at]
+    indptr = np.cumsum(np.append(0, entries_of_all(sample, workers)))
     cuts: list[np.ndarray] = []
     for features in parts_of_columns(indptr, ENTRIES_AT_ONCE):
-        table = sparse_columns_of_all(sample, slice(features.start, features.stop), share)
+        table = sparse_columns_of_all(sample, slice(features.start, features.stop), workers)
         bounds = np.linspace(0, len(features), collective.size + 1).astype(int)
         mine = table.columns(slice(*bounds[collective.rank : collective.rank + 2]))
         of_mine = fit_sparse_binner(mine, of_sample, int(model.max_bins), model._seed)
-        for each in objects_of_all(of_mine.thresholds, share):
+        for each in objects_of_all(of_mine.thresholds, workers):
             cuts += each
     return Binner(tuple(cuts))

@@ -13,18 +13,8 @@ import numpy as np
 
 from ...devices.placement import Device, to_numpy
 from ...estimators.training import Evaluation, TrainingState
-from ...inputs.labels import classes_among_workers
-from ...inputs.shared_tables import (
-    dealt_rows,
-    ranges_among,
-)
-from ...kernels.runtime.collective import (
-    EachAlone,
-    Share,
-    current_share,
-    not_sharing,
-    objects_of_all,
-)
+from ...inputs.shared_tables import dealt_rows, ranges_among
+from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Share, objects_of_all
 from ...losses import ArrayLoss, CustomLoss, Loss
 from ...losses.classes import Exponential, Focal, LogLoss
 from ...losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
@@ -40,7 +30,6 @@ from ...losses.regression import (
     Tweedie,
 )
 from ...losses.survival import AFT, Cox
-from ...numerics.weighted import Later
 from ..metrics import Metric
 from ..round_data import RawRows, TrainingRows
 from .shared_bins import refuse
@@ -83,7 +72,7 @@ def require_shareable_on(device: Device, model: Any, loss: Loss) -> None:
 
 
 def evaluations(
-    watched: Sequence[tuple[str, TrainingRows]], metrics: Sequence[Metric], training: TrainingRows
+    watched: Sequence[tuple[str, TrainingRows]], metrics: Sequence[Metric]
 ) -> list[Evaluation]:
     """Return the metrics of all sets, of which the training rows may be shared.
 
@@ -92,71 +81,34 @@ def evaluations(
     NotImplementedError
         A metric other than the loss of shared rows.
     """
-    is_shared = current_share() is not None
     found = []
     for data, rows in watched:
         for metric in metrics:
-            compute = metric.compute
-            if is_shared and rows is not training:
-                compute = _of_whole_set(compute)
-            elif is_shared and metric.name != "loss":
+            if rows.workers is not ONE_WORKER and metric.name != "loss":
                 refuse("scoring", metric.name, "use scoring='loss', or pass eval_set")
-            found.append(Evaluation(data, metric.name, rows, compute))
+            found.append(Evaluation(data, metric.name, rows, metric.compute))
     return found
 
 
-def _of_whole_set(compute: Callable[[Any], Later]) -> Callable[[Any], Later]:
-    """Return the metric for sets that every worker has as a whole."""
-
-    def of_whole_set(rows: Any) -> Later:
-        with not_sharing():
-            value = compute(rows)()
-        return lambda: value
-
-    return of_whole_set
-
-
-def classes_of_all(classes: np.ndarray, share: Share) -> np.ndarray:
-    """Return the classes of all workers, ascending.
-
-    Raises
-    ------
-    ValueError
-        There is only one.
-    """
-    found = classes_among_workers(classes, share)
-    if len(found) < 2:
-        raise ValueError(
-            f"y holds 1 class ({found[0]} in every row), the number of classes must be at least 2."
-        )
-    return found
-
-
-def is_first_worker() -> bool:
-    """Return whether this worker speaks for all, as it does where a table is not shared."""
-    share = current_share()
-    return share is None or share.collective.group.rank == 0
-
-
-def callbacks_of_all(callbacks: Sequence[Any]) -> list[Any]:
+def callbacks_of_all(callbacks: Sequence[Any], workers: Share) -> list[Any]:
     """Return the callbacks of this worker. Those of the user are called on the first worker, whose
     decision holds for all."""
-    share = current_share()
-    if share is None:
+    if workers is ONE_WORKER:
         return list(callbacks)
     everywhere = [each for each in callbacks if getattr(each, "runs_on_every_worker", False)]
     others = [each for each in callbacks if each not in everywhere]
     if not others:
         return everywhere
-    return [_OnFirstWorker(others, share._replace(collective=share.collective.group)), *everywhere]
+    group = workers._replace(collective=workers.collective.group)
+    return [_OnFirstWorker(others, group), *everywhere]
 
 
 class _OnFirstWorker:
     """A callback that calls others on the first worker, and shares their result."""
 
-    def __init__(self, callbacks: Sequence[Any], share: Share) -> None:
-        self._callbacks, self._share = callbacks, share
-        self._is_first = share.collective.rank == 0
+    def __init__(self, callbacks: Sequence[Any], workers: Share) -> None:
+        self._callbacks, self._workers = callbacks, workers
+        self._is_first = workers.collective.rank == 0
 
     def after_iteration(self, state: TrainingState) -> bool:
         stop, error = False, None
@@ -167,7 +119,7 @@ class _OnFirstWorker:
                 stop = any(results)
             except Exception as failure:
                 error = failure
-        stop, text = objects_of_all((stop, repr(error) if error else ""), self._share)[0]
+        stop, text = objects_of_all((stop, repr(error) if error else ""), self._workers)[0]
         if error is not None:
             raise error
         if text:
@@ -182,9 +134,9 @@ class _OnFirstWorker:
 
 def hold_out(
     rows: RawRows, split: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]], reads_target: bool
-) -> tuple[list[RawRows], Share]:
-    """Hold rows out of a shared table: return the training rows of this worker and all rows held
-    out, and the new share.
+) -> list[RawRows]:
+    """Hold rows out of a shared table: return the training rows of this worker, shared anew, and
+    all rows held out.
 
     Parameters
     ----------
@@ -196,28 +148,28 @@ def hold_out(
     reads_target : bool
         Whether it needs the targets.
     """
-    share = current_share()
-    assert share is not None
-    target = np.broadcast_to(0.0, share.n_all)
+    workers = rows.table.workers
+    collective = workers.collective
+    target = np.broadcast_to(0.0, workers.n_all)
     has_weight = rows.weight > 0
     if reads_target:
-        target = np.concatenate(share.collective.gather(to_numpy(rows.target)))
+        target = np.concatenate(collective.gather(to_numpy(rows.target)))
     if rows.weight.size:
-        has_weight = np.concatenate(share.collective.gather(to_numpy(has_weight)))
+        has_weight = np.concatenate(collective.gather(to_numpy(has_weight)))
     train, held_out = split(target, has_weight)
-    ranges = ranges_among(share.collective.size, train.size)
-    sets = [
+    ranges = ranges_among(collective.size, train.size)
+    new = Share(EachAlone(collective.group), 0, train.size, train.size)
+    if len(ranges) > 1:
+        begin, end = ranges[collective.rank]
+        new = Share(collective, begin, end - begin, train.size)
+    return [
         RawRows(
             name,
-            rows.table.dealt(order, parts, share),
-            *(dealt_rows(values, order, parts, share) for values in (rows.target, rows.weight)),
+            rows.table.dealt(order, parts, own),
+            *(dealt_rows(values, order, parts, workers) for values in (rows.target, rows.weight)),
         )
-        for name, order, parts in (
-            (rows.data, train, ranges),
-            ("validation", held_out, [(0, held_out.size)]),
+        for name, order, parts, own in (
+            (rows.data, train, ranges, new),
+            ("validation", held_out, [(0, held_out.size)], ONE_WORKER),
         )
     ]
-    if len(ranges) == 1:
-        return sets, Share(EachAlone(share.collective.group), 0, train.size, train.size)
-    begin, end = ranges[share.collective.rank]
-    return sets, Share(share.collective, begin, end - begin, train.size)

@@ -21,7 +21,7 @@ from ...inputs.sparse_bins import columns_that_split, fit_sparse_binner
 from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ...kernels.growth.params import GrowthParams
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import Share, current_share
+from ...kernels.runtime.collective import ONE_WORKER, Share
 from ...kernels.runtime.dtypes import MAX_BINS
 from ...tables.binned_table import BinnedTable
 from .shared_bins import fit_shared_binner, fit_shared_sparse_binner
@@ -35,6 +35,8 @@ class FeatureTable:
     ----------
     values : float32 or float64, shape (n_rows, n_features)
         In host memory or on the device.
+    workers : Share
+        Those that share the rows.
     """
 
     is_binned: ClassVar[bool] = False
@@ -42,8 +44,8 @@ class FeatureTable:
     without_values: ClassVar[tuple[str, str, str] | None] = None
     """What the table is, why it has no numbers, and what to pass instead, where it has none."""
 
-    def __init__(self, values: Any) -> None:
-        self.values = values
+    def __init__(self, values: Any, workers: Share = ONE_WORKER) -> None:
+        self.values, self.workers = values, workers
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,9 +59,12 @@ class FeatureTable:
             self.values[at if is_streamed(self.values, device) else device.asarray(at)]
         )
 
-    def dealt(self, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> FeatureTable:
-        """Return the rows that this worker gets of the table of all (see ``dealt_rows``)."""
-        return type(self)(dealt_rows(self.values, order, ranges, share))
+    def dealt(
+        self, order: np.ndarray, ranges: list[tuple[int, int]], workers: Share
+    ) -> FeatureTable:
+        """Return the rows that this worker gets of the table of all (see ``dealt_rows``), which
+        ``workers`` share."""
+        return type(self)(dealt_rows(self.values, order, ranges, self.workers), workers)
 
     def columns_to_grow_on(
         self, params: GrowthParams, further: Sequence[int] | np.ndarray
@@ -69,8 +74,8 @@ class FeatureTable:
 
     def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
         """Return the bins of the features, of all workers' rows where they share the table."""
-        if (share := current_share()) is not None:
-            return fit_shared_binner(model, self.values, weight, share, device)
+        if self.workers is not ONE_WORKER:
+            return fit_shared_binner(model, self.values, weight, self.workers, device)
         return fit_binner(
             self.values,
             weight if weight.size else None,
@@ -84,7 +89,7 @@ class FeatureTable:
 
     def codes(self, binner: Binner, device: Device, name: str, streams: bool) -> Any:
         """Return the bins of the rows on a device; in errors the table is called ``name``."""
-        return binner.codes_of(self.values, device)
+        return binner.codes_of(self.values, device, self.workers)
 
     def raw_predict(self, trees: Forest, device: Device) -> Array:
         """Return the raw predictions of trees, float64 of shape (n_outputs, n_rows), on the
@@ -106,11 +111,12 @@ class FeatureTable:
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), weighted: bool = False,
     ) -> DataSize:  # fmt: skip
         """Return the properties that the memory of a training on the table depends on, if trees are
         grown on some columns, and ``evaluated`` are the evaluation sets."""
         n_rows, n_features = self.shape
+        n_all = None if self.workers is ONE_WORKER else self.workers.n_all
         return DataSize(
             (n_rows, n_features if columns is None else columns.size),
             self.values.itemsize,
@@ -141,12 +147,12 @@ class EntriesTable(FeatureTable):
     ) -> np.ndarray | None:
         if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
             return None
-        found = columns_that_split(self.values, params.min_samples_leaf)
+        found = columns_that_split(self.values, params.min_samples_leaf, self.workers)
         return np.union1d(found, further).astype(np.int32)
 
     def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
-        if (share := current_share()) is not None:
-            return fit_shared_sparse_binner(model, self.values, weight, share, device)
+        if self.workers is not ONE_WORKER:
+            return fit_shared_sparse_binner(model, self.values, weight, self.workers, device)
         host = to_numpy(weight) if weight.size else None
         return fit_sparse_binner(self.values, host, int(model.max_bins), model._seed)
 
@@ -155,16 +161,16 @@ class EntriesTable(FeatureTable):
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
-        evaluated: Sequence[FeatureTable] = (), n_all: int | None = None, weighted: bool = False,
+        evaluated: Sequence[FeatureTable] = (), weighted: bool = False,
     ) -> DataSize:  # fmt: skip
-        size = super().size(columns, device, n_outputs, evaluated, n_all, weighted)
+        size = super().size(columns, device, n_outputs, evaluated, weighted)
         kept, n_features = self._kept(columns), size.shape[1]
-        most_places = int((np.minimum(entries_of_all(kept), MAX_BINS) + 2).sum())
+        most_places = int((np.minimum(entries_of_all(kept, self.workers), MAX_BINS) + 2).sum())
         return replace(
             size,
             is_there=True,
             n_sparse=self.shape[1],
-            n_places=most_places if stays_sparse(kept, device) else None,
+            n_places=most_places if stays_sparse(kept, device, self.workers) else None,
             bins=self.bytes_of_bins(columns, n_features, device),
             evaluated_bins=sum(
                 each.bytes_of_bins(columns, n_features, device) for each in evaluated
@@ -173,7 +179,7 @@ class EntriesTable(FeatureTable):
 
     def bytes_of_bins(self, columns: np.ndarray | None, n_features: int, device: Device) -> int:
         kept = self._kept(columns)
-        if stays_sparse(kept, device):
+        if stays_sparse(kept, device, self.workers):
             return ENTRY_BYTES * int(kept.entries.nnz)
         return super().bytes_of_bins(columns, n_features, device)
 
@@ -189,7 +195,7 @@ class BinsTable(FeatureTable):
     without_values = "a BinnedTable", "which has no values", "the rows as an array"
 
     def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
-        if current_share() is not None:
+        if self.workers is not ONE_WORKER:
             raise TypeError("X must be an array or a data frame where workers share the rows.")
         binner: Binner = self.values.binner_for(int(model.max_bins), int(model.cat_hash_groups))
         return binner
@@ -215,8 +221,8 @@ class BinsTable(FeatureTable):
         return n_all is None and (device.is_gpu or self.values.path is not None)
 
 
-def table_of(values: Any) -> FeatureTable:
+def table_of(values: Any, workers: Share = ONE_WORKER) -> FeatureTable:
     """Return the table of an array, a ``SparseTable`` or a ``BinnedTable``."""
     if isinstance(values, SparseTable):
-        return EntriesTable(values)
-    return (BinsTable if isinstance(values, BinnedTable) else FeatureTable)(values)
+        return EntriesTable(values, workers)
+    return (BinsTable if isinstance(values, BinnedTable) else FeatureTable)(values, workers)

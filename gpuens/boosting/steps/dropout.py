@@ -256,7 +256,8 @@ class Dropout:
         k, values = tree.output, tree.values
         largest = float(abs(values.value).max())
         if drop.quantum[k] == 0.0 and largest > 0.0:
-            before = largest_of_all(float(abs(everywhere[0].raw[k]).max()))
+            rows = everywhere[0]
+            before = largest_of_all(float(abs(rows.raw[k]).max()), rows.workers)
             drop.quantum[k] = quantum_for(before, largest)
             for rows in everywhere:
                 rows.raw[k] = multiples(rows.raw[k], float(drop.quantum[k]), device.xp)

@@ -31,6 +31,7 @@ class FusedGrowth(TreeGrowth):
             round_.loss.largest_step(round_.rate),
             params_of(training, round_.sample),
             training.settings.rules,
+            training.rows.workers,
         )
         return Batch(outputs, totals, trees, values)
 

@@ -54,8 +54,8 @@ def _find_step(training: Training, loss: Loss, grown: list[OutputTree]) -> float
             if not all(total < np.inf for total in totals):
                 return np.inf, 0.0
             # Sums by leaf are exact in fixed point, so that the order of the rows has no effect.
-            scales = fixed_point_scales(totals, raw.shape[1])
-            sums = leaf_sums(leaf, g, h, scales, value.size)
+            scales = fixed_point_scales(totals, raw.shape[1], rows.workers)
+            sums = leaf_sums(leaf, g, h, scales, value.size, rows.workers)
             slopes += (value * (sums[:, 0] / scales.g)).tolist()
             curvatures += (value * value * (sums[:, 1] / scales.h)).tolist()
         return fsum(slopes), fsum(curvatures) if loss.has_hessian else 0.0

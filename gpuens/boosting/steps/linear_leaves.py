@@ -30,7 +30,7 @@ from ...kernels.prediction.linear_leaves import (
     largest_linear_values,
 )
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import largest_of_each
+from ...kernels.runtime.collective import ONE_WORKER, Share, largest_of_each
 from ...kernels.runtime.dtypes import NodeValues
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
@@ -52,7 +52,7 @@ class Bounds:
     high: np.ndarray
 
     @classmethod
-    def of(cls, table: Array, weight: Array, device: Device) -> Bounds:
+    def of(cls, table: Array, weight: Array, device: Device, workers: Share = ONE_WORKER) -> Bounds:
         xp, n_features = device.xp, table.shape[1]
         low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
         for begin in range(0, table.shape[0], ROWS_AT_ONCE):
@@ -64,7 +64,7 @@ class Bounds:
             largest = xp.where(finite, rows, -infinity).max(axis=0)
             low = np.minimum(low, to_numpy(least))
             high = np.maximum(high, to_numpy(largest))
-        return cls(-largest_of_each(-low), largest_of_each(high))
+        return cls(-largest_of_each(-low, workers), largest_of_each(high, workers))
 
 
 def require_linear(model: Any, loss: Loss, tables: list[FeatureTable]) -> None:
@@ -101,10 +101,10 @@ class LinearLeafValues(LeafValues):
 
     def __init__(self, training: Training, gradients: Gradients) -> None:
         super().__init__(training, gradients)
-        table, ridge = training.rows.table, training.settings.ridge
-        assert table is not None and ridge is not None
-        self._table, self._ridge = table, ridge
-        self._bounds = Bounds.of(table, training.rows.weight, training.device)
+        rows, ridge = training.rows, training.settings.ridge
+        assert rows.table is not None and ridge is not None
+        self._table, self._ridge = rows.table, ridge
+        self._bounds = Bounds.of(rows.table, rows.weight, training.device, rows.workers)
 
     def trees(self, round_: Round, batch: Batch) -> list[OutputTree]:
         trees = super().trees(round_, batch)
@@ -133,8 +133,9 @@ class LinearLeafValues(LeafValues):
         self, tree: OutputTree, rows: LeafRows, min_sum_hessian: float, largest: float
     ) -> LinearFits:
         value, features = tree.values.value, self._features(tree)
-        scales = fixed_point_scales(rows.totals, rows.g.shape[0])
-        sums = linear_sums(rows.leaf, rows.g, rows.h, self._table, features, scales)
+        scales = fixed_point_scales(rows.totals, rows.g.shape[0], rows.workers)
+        of_rows = rows.leaf, rows.g, rows.h, self._table
+        sums = linear_sums(*of_rows, features, scales, rows.workers)
         n_rows, is_bounded = tree.trees.n_samples[tree.nodes], largest < math.inf
         is_complete = features.complete_rows(sums) >= n_rows
         total = np.zeros((value.size, 2))
@@ -144,7 +145,7 @@ class LinearLeafValues(LeafValues):
         fits = solve_linear(features, sums, scales, n_rows, total, value, *how)
         if is_bounded:
             leaves = _leaves(fits, value, self.training.device)
-            found = largest_linear_values(leaves, self._table, rows.leaf)
+            found = largest_linear_values(leaves, self._table, rows.leaf, rows.workers)
             fits = _shortened(fits, value, found, largest, is_complete)
         return fits
 

@@ -82,7 +82,8 @@ class ProjectedGradients(Gradients):
         if round_.sample.factor.size:
             device = self.training.device
             g, h = self.tree_g[0], self.tree_h[0]
-            self.tree_totals = scale_statistics(g, h, round_.sample, device)
+            workers = self.training.rows.workers
+            self.tree_totals = scale_statistics(g, h, round_.sample, device, workers)
             totals = self._scale(round_, len(outputs))
         round_.unchecked += [own for own in (*totals, self.tree_totals) if not own.is_here]
         return totals
@@ -95,8 +96,8 @@ class ProjectedGradients(Gradients):
         for factor, g in zip(self._factors(round_.index), self.g, strict=True):
             total = total + factor * g.astype(xp.float64)
         nothing = self._weight[:0]
-        own = self.tree_g[0], self.tree_h[0]
-        return gradients(Given(), total, self._weight, nothing, nothing, *own)
+        what = total, self._weight, nothing, nothing, self.tree_g[0], self.tree_h[0]
+        return gradients(Given(), *what, self.training.rows.workers)
 
     def _factors(self, index: int) -> list[float]:
         """Draw the factor of each output in a round, uniform in (-1, 1) over the size of its
@@ -141,7 +142,7 @@ class OneTreeValues(LeafValues):
             (values,) = round_.loss.leaf_values(self.leaf_batch(round_, own, k), own.outputs)
             return values
 
-        values = each(of_output, batch.outputs, self.gradients.g[0])
+        values = each(of_output, batch.outputs, self.gradients.g[0], self.training.rows.workers)
         return [OutputTree(trees, 0, k, values[k], rate) for k in batch.outputs]
 
 

@@ -63,7 +63,8 @@ class RowSampler:
 
     def draw(self, index: int) -> Sample:
         """Draw the rows of a round."""
-        rows, settings, device = self._training.rows, self._training.settings, self._training.device
+        training, device = self._training, self._training.device
+        rows, settings = training.rows, training.settings
         scheme, fraction, top_rate, other_rate = settings.sampling
         if scheme == "goss" and index < 1.0 / settings.learning_rate(0):  # as in LightGBM
             scheme, fraction = "uniform", 1.0
@@ -75,18 +76,19 @@ class RowSampler:
             chance = self._balanced
         elif scheme == "goss":
             importance = self._gradients.sum_of_rows(index, lambda g, h: abs(g) * h, np.float32)
-            chance = goss_chances(importance, top_rate, other_rate, device)
+            chance = goss_chances(importance, top_rate, other_rate, device, rows.workers)
         else:
             squares = self._gradients.sum_of_rows(
                 index, lambda g, h: g.astype(np.float64) ** 2, np.float64
             )
-            chance = mvs_chances(squares, fraction, device)
-        return draw_by_chance(chance, rows.weight, settings.seed, index, device)
+            chance = mvs_chances(squares, fraction, device, rows.workers)
+        return draw_by_chance(chance, rows.weight, settings.seed, index, device, rows.workers)
 
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training
         weight, device = training.rows.weight, training.device
-        drawn = draw_rows(training.n_rows, fraction, weight, seed, index, device)
+        how = seed, index, device, training.rows.workers
+        drawn = draw_rows(training.n_rows, fraction, weight, *how)
         return Sample(drawn, device.xp.empty(0, dtype=device.xp.float32))
 
     @lazy_property
@@ -97,11 +99,11 @@ class RowSampler:
     @lazy_property
     def _balanced(self) -> Array:
         """The chance of each row to be drawn, by its class; kept."""
-        training = self._training
+        training, workers = self._training, self._training.rows.workers
         classes = training.rows.y.astype(np.int64)
-        n_classes = int(largest_of_all(float(classes.max()))) + 1
+        n_classes = int(largest_of_all(float(classes.max()), workers)) + 1
         fraction = training.settings.sampling.fraction
-        return balanced_chances(classes, n_classes, fraction, training.device)
+        return balanced_chances(classes, n_classes, fraction, training.device, workers)
 
 
 class Gradients:
@@ -177,12 +179,14 @@ class Gradients:
     def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
         """Multiply the gradients of a sample by the factors of its rows."""
 
+        device, workers = self.training.device, self.training.rows.workers
+
         def scaled(i: int) -> Totals:
-            own = scale_statistics(self.g[i], self.h[i], round_.sample, self.training.device)
+            own = scale_statistics(self.g[i], self.h[i], round_.sample, device, workers)
             round_.loss.check_totals(own, round_.name)
             return own
 
-        return each(scaled, range(n_outputs), self.g[0])
+        return each(scaled, range(n_outputs), self.g[0], workers)
 
     def sum_of_rows(self, index: int, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
         """Return the sum of a function of every row's gradient and hessian over all outputs."""
@@ -219,7 +223,8 @@ class Gradients:
         found = []
         for k in range(loss.n_outputs):
             self._of_output(loss, k, shared)
-            found.append(ordered_sum(self.g[0].astype(np.float64) ** 2, self.training.device))
+            how = self.training.device, self.training.rows.workers
+            found.append(ordered_sum(self.g[0].astype(np.float64) ** 2, *how))
         return found
 
     def _loss_of(self, index: int) -> tuple[Any, Array]:
@@ -265,8 +270,9 @@ class TreeGrowth:
         """Start to grow some trees of a round on gradients, arrays of a line a tree."""
         training = self.training
         codes, draws = training.rows.codes, training.draws(round_, trees)
-        scales = [scales_for(own, training.n_rows) for own in totals]
-        records = records_for(codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales)
+        workers = training.rows.workers
+        how = draws.rounding, draws.first, [scales_for(t, training.n_rows, workers) for t in totals]
+        records = records_for(codes, g, h, round_.sample.rows, *how, workers)
         return grow(
             codes,
             training.n_bins,
@@ -274,6 +280,7 @@ class TreeGrowth:
             training.tree_keys(round_, trees),
             params_of(training, round_.sample),
             training.settings.rules,
+            workers,
         )
 
 
@@ -289,13 +296,14 @@ def params_of(training: Training, sample: Sample) -> GrowthParams:
 
 def _weight_of(training: Training, sample: Sample) -> float:
     """Return the weight of a round's rows; rows that are drawn with factors count for all."""
-    weight, drawn = training.rows.weight, sample.rows
+    weight, workers, drawn = training.rows.weight, training.rows.workers, sample.rows
     is_part = drawn.size > 0 and sample.factor.size == 0
     if weight.size:
-        return ordered_sum(selected(weight, drawn) if is_part else weight, training.device)
+        own = selected(weight, drawn) if is_part else weight
+        return ordered_sum(own, training.device, workers)
     if is_part:
-        return float(count_of_all(0 if drawn is NO_ROWS else drawn.size))
-    return float(rows_of_all(training.n_rows))
+        return float(count_of_all(0 if drawn is NO_ROWS else drawn.size, workers))
+    return float(rows_of_all(training.n_rows, workers))
 
 
 class LeafValues:
@@ -332,6 +340,7 @@ class LeafValues:
             params=training.settings.params,
             learning_rate=round_.rate,
             device=training.device,
+            workers=training.rows.workers,
         )
 
     def _bounded(self, batch: Batch, values: Sequence[NodeValues]) -> Sequence[NodeValues]:

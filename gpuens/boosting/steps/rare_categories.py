@@ -23,7 +23,7 @@ from ...devices.array_functions import occurrences
 from ...devices.placement import module_of, to_numpy
 from ...kernels.growth.sparse_codes import SparseCodes
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import current_share
+from ...kernels.runtime.collective import Share, sum_of_each
 from ...kernels.runtime.dtypes import N_SLOTS
 from ..parameters import AUTO_SMOOTHING
 from ..round_data import Training
@@ -74,7 +74,7 @@ def smoothing_of_features(training: Training) -> np.ndarray:
     of = PieceGradients(training) if training.settings.in_pieces else Gradients(training, 1)
     gradients = of.of_rows([at for at, _ in found])
     for f, (_, bins), g in zip(rare, found, gradients, strict=True):
-        rows = credible_rows(*_of_all_workers(bins, g)) / share_of_rare[f]
+        rows = credible_rows(*_of_all_workers(bins, g, training.rows.workers)) / share_of_rare[f]
         smoothing[f] = math.ceil(STEPS * min(AUTO_SMOOTHING, rows)) / STEPS
     return smoothing if (smoothing < AUTO_SMOOTHING).any() else np.empty(0)
 
@@ -124,9 +124,7 @@ def _count(training: Training, feature: int) -> np.ndarray:
         if rows.weight.size:
             codes = codes[_like(codes, rows.weight[begin : begin + PIECE_ROWS] > 0)]
         counts += to_numpy(occurrences(codes, N_SLOTS))
-    if (share := current_share()) is not None:
-        share.collective.add(counts)
-    return counts
+    return sum_of_each(counts, rows.workers)
 
 
 def _rows_of_bins(training: Training, feature: int, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -158,10 +156,10 @@ def _like(codes: Array, values: Array) -> Array:
     return values if xp is module_of(values) else xp.asarray(to_numpy(values))
 
 
-def _of_all_workers(bins: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _of_all_workers(
+    bins: np.ndarray, values: np.ndarray, workers: Share
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the bins and values of all workers' rows, in the order of the rows."""
-    if (share := current_share()) is None:
-        return bins, values
-    gather = share.collective.gather
+    gather = workers.collective.gather
     values = np.concatenate(gather(np.ascontiguousarray(values.T))).T
     return np.concatenate(gather(bins)), values

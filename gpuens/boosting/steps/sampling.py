@@ -17,11 +17,13 @@ from ...devices.placement import Device, to_numpy
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import (
     NO_ROWS,
+    ONE_WORKER,
+    Share,
     count_of_all,
-    current_share,
     largest_of_all,
     rows_of_all,
     selected,
+    sum_of_each,
 )
 from ...kernels.runtime.dtypes import Totals
 from ...numerics.sampling import rows_where, small_draws
@@ -64,7 +66,10 @@ class Sample(NamedTuple):
     factor: Array
 
 
-def goss_chances(importance: Array, top_rate: float, other_rate: float, device: Device) -> Array:
+def goss_chances(
+    importance: Array, top_rate: float, other_rate: float, device: Device,
+    workers: Share = ONE_WORKER,
+) -> Array:  # fmt: skip
     """Compute the chances of gradient-based one-side sampling (Ke et al. 2017).
 
     Rows with large gradients are always drawn, the others with equal chances.
@@ -80,25 +85,24 @@ def goss_chances(importance: Array, top_rate: float, other_rate: float, device: 
     -------
     float64, shape (n_rows,), on the device
     """
-    xp = device.xp
-    share = current_share()
-    n = rows_of_all(importance.shape[0])
+    xp, n = device.xp, rows_of_all(importance.shape[0], workers)
     n_top = math.ceil(top_rate * n)
     least: Any = np.float32(np.inf)
-    if n_top and share is not None:
-        least = kth_of_all(to_numpy(importance), n - n_top, share)
+    if n_top and workers is not ONE_WORKER:
+        least = kth_of_all(to_numpy(importance), n - n_top, workers)
     elif n_top:
         least = smallest(importance, n - n_top)
     above, ties = importance > least, importance == least
-    room = n_top - count_of_all(int(xp.count_nonzero(above)))
-    if share is not None:
-        room -= count_before(int(ties.sum()), share)
+    room = n_top - count_of_all(int(xp.count_nonzero(above)), workers)
+    room -= count_before(int(ties.sum()), workers)
     first = ties & (xp.cumulative_sum(xp.astype(ties, xp.int64)) <= room)
     chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
     return xp.where(above | first, 1.0, chance)
 
 
-def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
+def mvs_chances(
+    squares: Array, fraction: float, device: Device, workers: Share = ONE_WORKER
+) -> Array:
     """Compute the chances of minimal variance sampling (Ibragimov and Gusev 2019).
 
     They are proportional to the size of the gradients, and at most 1.
@@ -115,18 +119,19 @@ def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
     float64, shape (n_rows,), on the device
     """
     xp = device.xp
-    n = rows_of_all(squares.shape[0])
-    largest = largest_of_all(float(squares.max()))
+    n = rows_of_all(squares.shape[0], workers)
+    largest = largest_of_all(float(squares.max()), workers)
     if largest == 0.0 or not math.isfinite(largest):
         return xp.full(squares.shape[0], fraction)
     size = xp.sqrt(squares / largest + MVS_REGULARISATION)
     # Whole numbers, whose cumulative sums are the same in any order.
     whole = xp.floor(size * 2.0 ** (SUM_BITS - 1 - n.bit_length())).astype(np.int64)
     whole = xp.maximum(whole, 1)
-    if (share := current_share()) is not None:
-        threshold = mvs_threshold(to_numpy(whole), fraction, SUM_BITS, share)
-        return xp.minimum(1.0, whole.astype(np.float64) / threshold)
-    return xp.minimum(1.0, whole.astype(np.float64) / _threshold(whole, fraction, xp))
+    if workers is ONE_WORKER:
+        threshold = _threshold(whole, fraction, xp)
+    else:
+        threshold = mvs_threshold(to_numpy(whole), fraction, SUM_BITS, workers)
+    return xp.minimum(1.0, whole.astype(np.float64) / threshold)
 
 
 def _threshold(whole: Array, fraction: float, xp: Any) -> float:
@@ -143,7 +148,9 @@ def _threshold(whole: Array, fraction: float, xp: Any) -> float:
     return float(below[last]) / max(float(left[last]), 1e-300)
 
 
-def balanced_chances(classes: Array, n_classes: int, fraction: float, device: Device) -> Array:
+def balanced_chances(
+    classes: Array, n_classes: int, fraction: float, device: Device, workers: Share = ONE_WORKER
+) -> Array:
     """Compute chances that give every class the same expected number of rows, or all its rows.
 
     Parameters
@@ -158,15 +165,17 @@ def balanced_chances(classes: Array, n_classes: int, fraction: float, device: De
     float64, shape (n_rows,), on the device
     """
     xp = device.xp
-    counts = np.array([int(xp.count_nonzero(classes == c)) for c in range(n_classes)])
-    if (share := current_share()) is not None:
-        share.collective.add(counts)
-    wanted = fraction * rows_of_all(classes.shape[0]) / n_classes
+    own = np.array([int(xp.count_nonzero(classes == c)) for c in range(n_classes)])
+    counts = sum_of_each(own, workers)
+    wanted = fraction * rows_of_all(classes.shape[0], workers) / n_classes
     chance = np.minimum(1.0, wanted / np.maximum(counts, 1))
     return device.asarray(chance)[classes]
 
 
-def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: Device) -> Sample:
+def draw_by_chance(
+    chance: Array, weight: Array, seed: int, index: int, device: Device,
+    workers: Share = ONE_WORKER,
+) -> Sample:  # fmt: skip
     """Draw each row with its own chance, and at least one row.
 
     Parameters
@@ -178,24 +187,22 @@ def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: 
     seed, index : int
         Random key, and the number of the draw.
     """
-    xp, share = device.xp, current_share()
+    xp = device.xp
 
     def limit_of(rows: slice) -> Array:
         return xp.floor(chance[rows] * 2.0**32).astype(np.uint64)
 
-    keep = small_draws(chance.shape[0], limit_of, weight, seed, index, device)
+    keep = small_draws(chance.shape[0], limit_of, weight, seed, index, device, workers)
     is_certain = bool((keep & (chance == 1.0)).all())
-    if share is not None:
-        is_certain = not count_of_all(int(not is_certain))
-    if is_certain:
+    if not count_of_all(int(not is_certain), workers):
         return Sample(xp.empty(0, dtype=xp.int32), xp.empty(0, dtype=xp.float32))
-    if share is not None and not keep.any():
+    if workers is not ONE_WORKER and not keep.any():
         return Sample(NO_ROWS, np.ones(1, np.float32))
     drawn = rows_where(keep, device)
     return Sample(drawn, (1.0 / chance[drawn]).astype(np.float32))
 
 
-def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Totals:
+def scale_statistics(g: Array, h: Array, sample: Sample, device: Device, workers: Share) -> Totals:
     """Multiply the statistics of the drawn rows by their factors in place; return their totals,
     which are not finite where float32 is too narrow."""
     rows, factor = sample
@@ -205,6 +212,6 @@ def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Tota
             with np.errstate(over="ignore"):
                 statistics[rows] *= factor
         size = abs(selected(statistics, rows))
-        largest = largest_of_all(float(size.max()) if size.size else 0.0)
-        totals += [largest, ordered_sum(size.astype(np.float64), device)]
+        largest = largest_of_all(float(size.max()) if size.size else 0.0, workers)
+        totals += [largest, ordered_sum(size.astype(np.float64), device, workers)]
     return Totals(*totals)

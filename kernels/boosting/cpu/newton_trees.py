@@ -29,7 +29,7 @@ from ...growth.streamed_codes import StreamedCodes
 from ...leaves.cpu.newton_steps import BLOCK, add_share, add_threads
 from ...leaves.newton_steps import take_steps
 from ...runtime.arrays import derived
-from ...runtime.collective import Share, current_share
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, run, wait
 from ...runtime.dtypes import CODE_WORDS, Codes, NodeValues, Totals, TreeRecords
@@ -220,13 +220,12 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
 ) -> NewtonTrees:
-    if not isinstance(codes, Codes):
+    if not isinstance(codes, Codes) or workers is not ONE_WORKER:
+        add = _add_trees_of_workers if isinstance(codes, Codes) else reference.add_newton_trees
         what = codes, n_bins, g, h, totals, raw
-        return reference.add_newton_trees(*what, draws, factor, largest, params, rules)
-    if (share := current_share()) is not None:
-        what = codes, n_bins, g, h, totals, raw
-        return _add_trees_of_workers(share, *what, draws, factor, largest, params, rules)
+        return add(*what, draws, factor, largest, params, rules, workers)
     kept = _tables(codes, n_bins, g.shape, params, rules)
     n = g.shape[1]
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
@@ -238,7 +237,7 @@ def add_newton_trees(
 
 
 def _add_trees_of_workers(
-    share: Share, codes: Codes, n_bins: np.ndarray, g: np.ndarray, *others: Any
+    codes: Codes, n_bins: np.ndarray, g: np.ndarray, *others: Any
 ) -> NewtonTrees:
     """Compose the round of the operations that it is made of, which meet the other workers."""
     # Records and leaves have the same memory in all rounds. Dask has its workers return memory to
@@ -251,10 +250,10 @@ def _add_trees_of_workers(
         kept["words"], kept["leaf"] = np.empty(g.shape, np.uint64), np.empty(g.shape, np.int32)
 
     def records_for(codes: Codes, g: np.ndarray, *how: Any) -> TreeRecords:
-        *rounding, scales = how
+        *rounding, scales, workers = how
         records = TreeRecords(kept["words"], np.zeros((len(g), 2), np.int64), scales)
-        fill(share.first, g, *rounding, records)
-        share.collective.add(records.sums)
+        fill(workers.first, g, *rounding, records)
+        workers.collective.add(records.sums)
         return records
 
     composed: Callable[..., NewtonTrees] = reference.add_newton_trees

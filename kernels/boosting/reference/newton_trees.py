@@ -14,6 +14,7 @@ from ...growth.sparse_codes import SparseCodes
 from ...growth.streamed_codes import StreamedCodes
 from ...leaves.newton_steps import newton_steps
 from ...runtime.arrays import Array
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.dtypes import Codes, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
@@ -36,15 +37,18 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
     records_for: Callable[..., Any] = records_for,
     grow: Callable[..., GrownTrees] = grow,
 ) -> NewtonTrees:
-    scales = [scales_for(own, g.shape[1]) for own in totals]
+    scales = [scales_for(own, g.shape[1], workers) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))
-    records = records_for(codes, g, h, everything, draws.rounding, draws.first, scales)
+    how = draws.rounding, draws.first, scales, workers
+    records = records_for(codes, g, h, everything, *how)
     keys = [_draw(int(draws.tree), int(draws.first) + i) for i in range(len(totals))]
-    trees = grow(codes, n_bins, records, np.array(keys, np.uint64), params, rules)
-    values = newton_steps(trees, g, h, totals, params.l2, params.min_sum_hessian, largest)
+    trees = grow(codes, n_bins, records, np.array(keys, np.uint64), params, rules, workers)
+    limits = params.l2, params.min_sum_hessian, largest
+    values = newton_steps(trees, g, h, totals, *limits, workers)
     add_values_of_trees(raw, trees.leaf, values, [factor] * len(values))
     return NewtonTrees(trees, values)

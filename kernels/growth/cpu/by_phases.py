@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import Collective
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import N_SLOTS, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
@@ -54,14 +54,15 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
 ) -> GrownTrees:
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
     assert isinstance(records, TreeRecords)
     if isinstance(codes, SparseCodes):
-        return sparse.grow(codes, n_bins, records, keys, params, rules)
+        return sparse.grow(codes, n_bins, records, keys, params, rules, workers)
     leaf = np.empty((len(records.words), codes.columns.shape[1]), np.int32)
-    return grow_in(leaf, codes, n_bins, records, keys, params, rules)
+    return grow_in(leaf, codes, n_bins, records, keys, params, rules, workers)
 
 
 def grow_in(
@@ -71,13 +72,14 @@ def grow_in(
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
-    rules: FeatureRules = NO_RULES,
+    rules: FeatureRules,
+    workers: Share,
 ) -> GrownTrees:
     """Do the same for dense codes in the memory that the leaves of the rows take."""
-    workers, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
+    frontier, own_begin, _ = start(n_bins, records, keys, params, rules, workers)
     words = records.words.reshape(-1)
     n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))
-    growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads)
+    growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads, workers)
     run_rounds(_DenseBatch(growth, sums, own_begin, workers, n_threads))
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(len(own_begin), np.int64)
@@ -91,7 +93,7 @@ class _DenseBatch:
     """See ``growth.by_phases.Batch``."""
 
     def __init__(
-        self, growth: Growth, sums: Sums, own_begin: np.ndarray, workers: Collective, n_threads: int
+        self, growth: Growth, sums: Sums, own_begin: np.ndarray, workers: Share, n_threads: int
     ) -> None:
         self._growth, self._sums, self._own_begin = growth, sums, own_begin
         self._workers, self._n_threads = workers, n_threads
@@ -116,7 +118,7 @@ class _DenseBatch:
         n_entries = self._growth.children.state[fr.N_PAIRS] * self._sums.lines.shape[1]
         n = n_entries + self.frontier.state[fr.N_EXPAND]
         if n > 0:
-            self._workers.add(self._sums.message[:n])
+            self._workers.collective.add(self._sums.message[:n])
 
     def _recount(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the histograms and counts of rows of the nodes to recheck, over all workers."""
@@ -125,9 +127,9 @@ class _DenseBatch:
         counts = np.zeros((n, table.columns.shape[0], N_SLOTS), np.int64)
         packed = np.zeros((n, self._growth.work.spare.shape[1]), np.int64)
         run(phases.count_rechecked, self._n_threads, table, frontier, own, packed, counts)
-        self._workers.add(counts)
+        self._workers.collective.add(counts)
         if (frontier.nodes["slot"][frontier.recheck[:n]] < 0).any():
-            self._workers.add(packed)
+            self._workers.collective.add(packed)
         return packed, counts
 
 
@@ -138,11 +140,12 @@ def _workspace(
     frontier: Frontier,
     params: GrowthParams,
     n_threads: int,
+    workers: Share,
 ) -> tuple[Growth, Sums]:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""
     kept = derived(codes.rows, "shared workspace", dict)
-    own_layout = layout(codes, n_bins)
+    own_layout = layout(codes, n_bins, workers)
     capacity = frontier.nodes.size
     sizes = (records.size, capacity, frontier.free_slots.size, n_threads)
     if kept.get("sizes") != sizes:

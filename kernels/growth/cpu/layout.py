@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived, empty_on_line
-from ...runtime.collective import count_of_all, first_row, rows_of_all, sum_of_each
+from ...runtime.collective import ONE_WORKER, Share, count_of_all, rows_of_all, sum_of_each
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 from .histogram import SLOT_ALIGNMENT
 
@@ -84,10 +84,13 @@ class Digit:
         Its bins.
     common : int
         Its most common bin.
+    workers : Share
     """
 
-    def __init__(self, codes: Codes, feature: int, n_bins: int, common: int) -> None:
-        self._codes = codes
+    def __init__(
+        self, codes: Codes, feature: int, n_bins: int, common: int, workers: Share
+    ) -> None:
+        self._codes, self._workers = codes, workers
         self.features, self.common = [feature], [common]
         self.n_values = n_bins
         self._taken: np.ndarray | None = None
@@ -97,7 +100,7 @@ class Digit:
         if self._taken is None:
             self._taken = self._away(self.features[0], self.common[0])
         away = self._away(feature, common)
-        if count_of_all(int((self._taken & away).any())):
+        if count_of_all(int((self._taken & away).any()), self._workers):
             return False
         self._taken |= away
         self.features.append(feature)
@@ -110,9 +113,9 @@ class Digit:
         return away
 
 
-def layout(codes: Codes, n_bins: np.ndarray) -> Layout:
+def layout(codes: Codes, n_bins: np.ndarray, workers: Share = ONE_WORKER) -> Layout:
     """Return the layout of a table, made once."""
-    return derived(codes.rows, "layout", lambda: _layout(codes, n_bins))
+    return derived(codes.rows, "layout", lambda: _layout(codes, n_bins, workers))
 
 
 def plain_layout(codes: Codes, n_bins: np.ndarray) -> Layout:
@@ -120,8 +123,8 @@ def plain_layout(codes: Codes, n_bins: np.ndarray) -> Layout:
     return _arranged(codes, n_bins, list(range(n_bins.size)), [])
 
 
-def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
-    return _arranged(codes, n_bins, *_digits(codes, n_bins))
+def _layout(codes: Codes, n_bins: np.ndarray, workers: Share) -> Layout:
+    return _arranged(codes, n_bins, *_digits(codes, n_bins, workers))
 
 
 def _arranged(codes: Codes, n_bins: np.ndarray, own: list[int], digits: list[Digit]) -> Layout:
@@ -187,27 +190,28 @@ def _parts(column: np.ndarray, feature: np.void) -> np.ndarray:
     return (digits * stride).astype(np.uint8)[column]
 
 
-def _digits(codes: Codes, n_bins: np.ndarray) -> tuple[list[int], list[Digit]]:
+def _digits(codes: Codes, n_bins: np.ndarray, workers: Share) -> tuple[list[int], list[Digit]]:
     """Decide which features keep a byte, and which digits the others make. Those with missing
     values keep theirs. Where workers share the rows, those of all decide."""
-    n_features, n_rows = codes.columns.shape[0], rows_of_all(codes.columns.shape[1])
+    n_features, n_rows = codes.columns.shape[0], rows_of_all(codes.columns.shape[1], workers)
     if n_rows < FEWEST_ROWS:
         return list(range(n_features)), []
     step = -(-n_rows // SAMPLED_ROWS)
-    sample = codes.columns[:, -first_row() % step :: step]
+    sample = codes.columns[:, -workers.first % step :: step]
     taken = np.zeros((n_features, -(-sample.shape[1] // 8)), np.uint8)
     own: list[int] = []
     digits: list[Digit] = []
     for f, n in enumerate(n_bins.tolist()):
-        if n > MOST_BINS_TOGETHER or count_of_all(int(codes.columns[f].max() == MISSING)):
+        has_missing = int(codes.columns[f].max() == MISSING)
+        if n > MOST_BINS_TOGETHER or count_of_all(has_missing, workers):
             own.append(f)
             continue
-        common = int(sum_of_each(np.bincount(sample[f], minlength=n)).argmax())
+        common = int(sum_of_each(np.bincount(sample[f], minlength=n), workers).argmax())
         away = np.packbits(sample[f] != common)
         conflicts = (taken[: len(digits)] & away).any(axis=1).astype(np.int64)
-        at = _digit_for(f, n, common, digits, sum_of_each(conflicts) == 0)
+        at = _digit_for(f, n, common, digits, sum_of_each(conflicts, workers) == 0)
         if at == len(digits):
-            digits.append(Digit(codes, f, n, common))
+            digits.append(Digit(codes, f, n, common, workers))
         taken[at] |= away
     alone = [d for d in digits if len(d.features) == 1 and d.n_values > MOST_BINS]
     own += [digit.features[0] for digit in alone]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import ONE_WORKER, Collective
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
@@ -402,7 +402,7 @@ class _SparseBatch:
         growth: SparseGrowth,
         sums: SparseSums,
         own_begin: np.ndarray,
-        workers: Collective,
+        workers: Share,
         n_threads: int,
     ) -> None:
         self._growth, self._sums, self._own_begin = growth, sums, own_begin
@@ -418,12 +418,12 @@ class _SparseBatch:
     def _add_up(self, is_first: bool) -> None:
         run(_build, self._n_threads, *self._growth, self._sums, self._own_begin, is_first)
         if self.frontier.state[fr.N_PAIRS] > 0:
-            self._workers.add(self._sums.pairs[: self.frontier.state[fr.N_PAIRS]])
+            self._workers.collective.add(self._sums.pairs[: self.frontier.state[fr.N_PAIRS]])
 
     def open_nodes(self) -> None:
         run(_open_nodes, self._n_threads, *self._growth, self._sums)
         if self.frontier.state[fr.N_EXPAND] > 0:
-            self._workers.add(self._sums.n_left[: self.frontier.state[fr.N_EXPAND]])
+            self._workers.collective.add(self._sums.n_left[: self.frontier.state[fr.N_EXPAND]])
 
 
 def grow(
@@ -433,8 +433,9 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
 ) -> GrownTrees:
-    workers, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
+    frontier, own_begin, _ = start(n_bins, records, keys, params, rules, workers)
     n_trees, words = len(records.words), records.words.reshape(-1)
     n_entries = codes.row_places.size * n_trees
     n_threads = max(1, min(get_threads(), n_entries // MIN_ENTRIES_PER_THREAD))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array, derived
-from ...runtime.collective import Collective
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import callable_from_python
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
@@ -64,10 +64,11 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    workers: Share = ONE_WORKER,
 ) -> GrownTrees:
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
-    workers, frontier, own_begin, n_all = start(n_bins, records, keys, params, rules)
+    frontier, own_begin, n_all = start(n_bins, records, keys, params, rules, workers)
     words = records.words.reshape(-1)
     rows = Rows(codes, words, empty(words.shape[0], RECORD))
     growth = _DeviceBatch(rows, n_bins, frontier, own_begin, params, workers)
@@ -92,7 +93,7 @@ class _DeviceBatch:
         frontier: Frontier,
         own_begin: np.ndarray,
         params: GrowthParams,
-        workers: Collective,
+        workers: Share,
     ) -> None:
         self.rows, self.frontier, self.params, self.workers = rows, frontier, params, workers
         self.own_begin = own_begin
@@ -127,7 +128,7 @@ class _DeviceBatch:
         if frontier.state[fr.N_EXPAND] > 0:
             self.n_left = self._partition()
             own.expand["n_left"][: self.n_left.size] = self.n_left
-            self.workers.add(self.n_left)
+            self.workers.collective.add(self.n_left)
 
     def scatter_leaves(self, leaf: Array) -> None:
         """Write the leaf of every row of this worker."""
@@ -161,7 +162,7 @@ class _DeviceBatch:
         if tiles.size > 0:
             tiles_there, n_tiles = upload_tiles(tiles, np.array([tiles.size]))
             add_histograms(*self.rows, tiles_there, n_tiles, out)
-        return self.workers.sum_to_host(out)
+        return self.workers.collective.sum_to_host(out)
 
     def _partition(self) -> np.ndarray:
         """Partition this worker's rows of the nodes to expand; return how many went left."""

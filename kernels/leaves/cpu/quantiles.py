@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Collective
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 from ...scalars.primitives import vectorise
@@ -165,7 +165,7 @@ def leaf_quantiles(
     weight: Array,
     quantile: float,
     n_nodes: int,
-    workers: Collective = ONE_WORKER,
+    workers: Share = ONE_WORKER,
 ) -> np.ndarray:
     if workers is not ONE_WORKER:
         return _leaf_quantiles_of_workers(leaf, values, weight, quantile, n_nodes, workers)
@@ -201,7 +201,7 @@ def _weigh_worker(thread, n_threads, barrier, leaf, keys, weight, prefix, shift,
 
 
 def _leaf_quantiles_of_workers(
-    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int, workers: Collective
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int, workers: Share
 ) -> np.ndarray:
     bits = (values + 0.0).view(np.uint64)  # without negative zeros
     keys = np.where(bits & SIGN, ~bits, bits | SIGN)
@@ -212,7 +212,7 @@ def _leaf_quantiles_of_workers(
         np.add.at(total, leaf[inside], weight[inside])
     else:
         total += np.bincount(leaf[inside], minlength=n_nodes)
-    workers.add(total)
+    workers.collective.add(total)
     whole = total.astype(np.float64)
     mean = np.zeros(n_nodes)
     for share_of in (_lower_share, _upper_share):
@@ -222,7 +222,7 @@ def _leaf_quantiles_of_workers(
 
 
 def _select_by_bits(
-    rows: tuple[Array, Array, Array], least: np.ndarray, workers: Collective
+    rows: tuple[Array, Array, Array], least: np.ndarray, workers: Share
 ) -> np.ndarray:
     """Return the least value of each node up to which the weights sum to ``least``; anything for a
     node without rows."""
@@ -235,7 +235,7 @@ def _select_by_bits(
         sums = np.zeros((n_threads, n_nodes, 1 << BITS), np.int64)
         run(_weigh_worker, n_threads, *rows, prefix, np.uint64(shift), sums)
         of_all = sums.sum(axis=0)
-        workers.add(of_all)
+        workers.collective.add(of_all)
         running = np.cumsum(of_all, axis=1)
         digit = (running >= missing[:, None]).argmax(axis=1)
         missing -= running[nodes, digit] - of_all[nodes, digit]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Collective
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -117,13 +117,13 @@ def leaf_quantiles(
     weight: Array,
     quantile: float,
     n_nodes: int,
-    workers: Collective = ONE_WORKER,
+    workers: Share = ONE_WORKER,
 ) -> np.ndarray:
     """The workers add up the sums of weights that the selection is made by."""
 
     def join(sums: Array) -> None:
         if workers is not ONE_WORKER:
-            sums[...] = on_device(workers.sum_to_host(sums))
+            sums[...] = on_device(workers.collective.sum_to_host(sums))
 
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...runtime.reference.arrays import to_host
 from ...scalars import rounding
@@ -45,12 +46,14 @@ def newton_steps(
     l2: float,
     min_sum_hessian: float,
     largest: float,
+    workers: Share = ONE_WORKER,
 ) -> list[NodeValues]:
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
     found = []
     for i in range(len(totals)):
-        scales = fixed_point_scales(totals[i], int(g.shape[1]))
+        scales = fixed_point_scales(totals[i], int(g.shape[1]), workers)
         n_nodes = int(trees.offset[i + 1] - trees.offset[i])
-        sums = leaf_sums_of(trees.leaf[i, ...], g[i, ...], h[i, ...], scales, n_nodes)
+        own = trees.leaf[i, ...], g[i, ...], h[i, ...]
+        sums = leaf_sums_of(*own, scales, n_nodes, workers)
         found.append(steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest))
     return found

@@ -9,6 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
+from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...runtime.each import each
 from ...runtime.reference.arrays import beside, to_host
@@ -77,6 +78,7 @@ def gradients_of_outputs(
     g: Array,
     h: Array,
     first_class: int,
+    workers: Share = ONE_WORKER,
 ) -> Sequence[Totals]:
     """One output after another, by the operation that dispatches on the arrays."""
     xp = array_namespace(raw)
@@ -85,9 +87,10 @@ def gradients_of_outputs(
         target = y if y.ndim == 1 else y[i, ...]
         if first_class != NO_CLASS:
             target = xp.astype(y == first_class + i, xp.float64)
-        return gradients_of(loss, target, raw[i, ...], shift, weight, g[i, ...], h[i, ...])
+        own = raw[i, ...], shift, weight, g[i, ...], h[i, ...]
+        return gradients_of(loss, target, *own, workers)
 
-    return each(of, range(raw.shape[0]), raw[0, ...])
+    return each(of, range(raw.shape[0]), raw[0, ...], workers)
 
 
 def _measure(values: Array) -> tuple[float, float]:

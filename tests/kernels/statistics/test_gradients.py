@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn._loss import loss as sk
 
 from gpuens.kernels.prediction.probabilities import log_sum_exp
+from gpuens.kernels.runtime.collective import ONE_WORKER
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK, NodeValues, Totals, Update
 from gpuens.kernels.scalars import losses
@@ -151,7 +152,7 @@ def test_a_tree_is_added_first(target, oracle, same, n):
         args = [target.array(a) for a in (y, raw, NONE, weight)]
         g, h = (target.array(np.full(n, np.nan, np.float32)) for _ in range(2))
         update = Update(own, NodeValues(value, value), 0.1)
-        totals = target.run(gradients, loss, *args, g, h, update)
+        totals = target.run(gradients, loss, *args, g, h, ONE_WORKER, update)
         same(target.host(args[1]), moved)
         same(target.host(g), expected[0])
         same(target.host(h), expected[1])
