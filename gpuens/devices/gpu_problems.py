@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from ..kernels.runtime.cuda import errors
 from ..kernels.runtime.system import cuda_driver
 
 OLDEST_DRIVER = 12
@@ -229,3 +231,23 @@ def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:
             "the output of nvidia-smi and with CUDA_VISIBLE_DEVICES"
         )
     return None
+
+
+def explain(device: str, error: Exception) -> None:
+    """Raise a MemoryError with the free bytes if an error means that a GPU has too few, and a
+    RuntimeError if it means that the GPU is lost."""
+    import cupy
+
+    name = errors.name_in(error)
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or name in errors.MEMORY:
+        memory = "the free memory is unknown"
+        with suppress(Exception):  # which needs memory too where the GPU has no context yet
+            free, total = cupy.cuda.runtime.memGetInfo()
+            memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free"
+        raise MemoryError(
+            f"{device} has not enough memory for this data: {memory} ({error}). Free memory that "
+            "other arrays or programs hold, pass fewer rows or float32 values, or use "
+            "device='cpu'."
+        ) from error
+    if name in errors.LOST and errors.REMEDIES[name] not in str(error):
+        raise RuntimeError(f"{device} has stopped: {errors.remedy(name)}") from error

@@ -23,16 +23,16 @@ from array_api_compat import numpy as numpy_namespace
 from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
-from ..kernels.runtime.cuda import errors
 from ..kernels.runtime.dispatch import Implementation
 from ..other_names import meant_value
 from . import transfer
-from .gpu_problems import card_problem, gpu_problem
+from .array_library import ArrayLibrary, is_foreign, library_of_all
+from .gpu_problems import card_problem, explain, gpu_problem
 from .lazy_tables import require_in_memory
+from .library_arrays import LibraryArray
 from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
-from .standard_arrays import Library, LibraryArray, library_of
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Device:
         operations, on the arrays of any library.
     index : int
         Number of the GPU.
-    library : Library or None
-        Of the arrays of kind "array"; None: NumPy.
     reason : object
         Why it was chosen, in words once it is printed.
+    library : ArrayLibrary or None
+        Of the arrays of kind "array"; None: NumPy.
     """
 
     kind: Literal["cpu", "cuda", "simulator", "array"]
     index: int = 0
-    library: Library | None = None
     reason: Any = field(default="", compare=False, repr=False)
+    library: ArrayLibrary | None = None
 
     def __str__(self) -> str:
         if self.library is not None:
@@ -123,7 +123,7 @@ class Device:
         """Return whether an array is read on this device, and not in host memory: on a GPU if it
         is in the memory of one, and by a library if it is one of its arrays."""
         if self.library is not None:
-            return _is_foreign(array)
+            return is_foreign(array)
         return self.kind == "cuda" and gpu_of(array) is not None
 
     def settled(self, made: Any) -> Any:
@@ -184,7 +184,7 @@ class _OnGpu:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if isinstance(error, Exception):
-                _explain(self._device, error)
+                explain(str(self._device), error)
         finally:
             # A GPU that is lost refuses this too: what is raised already says more.
             with suppress(Exception) if error is not None else nullcontext():
@@ -346,13 +346,13 @@ def resolve_device(
     RuntimeError
         A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
-    arrays = {"X": X, **others}
-    if device == "array":
-        return _library_device(arrays)
-    wanted = _parse(device)
+    wanted, arrays = _parse(device), {"X": X, **others}
     for name, array in arrays.items():
         if array is not None and not isinstance(array, np.ndarray):
             require_in_memory(array, name)
+    if device == "array":
+        library, reason = library_of_all(arrays)
+        return Device("array", reason=reason, library=library)
     if wanted == CPU:
         return CPU_BY_WORD
     homes = {name: gpu for name, array in arrays.items() if (gpu := gpu_of(array)) is not None}
@@ -376,45 +376,6 @@ def resolve_device(
     if not homes and wanted is None:
         return Device("cuda", index, work)
     return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
-
-
-def _library_device(arrays: dict[str, Any]) -> Device:
-    """Return the device of the library that arrays, by argument name, are of.
-
-    Raises
-    ------
-    ValueError
-        The arrays are of several libraries or in several places, or the library or the place lacks
-        what is needed.
-    """
-    for name, array in arrays.items():
-        if array is not None and not isinstance(array, np.ndarray):
-            require_in_memory(array, name)
-    found = {name: library_of(array) for name, array in arrays.items() if _is_foreign(array)}
-    if not found:
-        return Device("array", reason="device='array'")
-    if len(set(found.values())) > 1:
-        places = ", ".join(f"{name} of {at.name} on {at.place}" for name, at in found.items())
-        raise ValueError(
-            f"With device='array' all arrays must be of one library and in one place, got {places}. "
-            "Convert them, or pass NumPy arrays beside one library."
-        )
-    name, library = next(iter(found.items()))
-    if (problem := library.problem()) is not None:
-        raise ValueError(
-            f"device='array' cannot work where {name} is: {problem}. {_REMEDY.get(library.name, '')}"
-            "Or pass device='auto', which converts it."
-        )
-    return Device("array", library=library, reason=f"{name} is there and device='array'")
-
-
-_REMEDY = {"jax.numpy": "Call jax.config.update('jax_enable_x64', True) before it is made. "}
-
-
-def _is_foreign(array: Any) -> bool:
-    """Return whether an array is of another library than NumPy."""
-    known = isinstance(array, (np.ndarray, np.generic, LibraryArray))
-    return not known and is_array_api_obj(array)
 
 
 def places_beside() -> Callable[[], AbstractContextManager[Any]]:
@@ -462,8 +423,8 @@ def _settings_of_numba() -> ModuleType:
 
 
 def _parse(device: str) -> Device | None:
-    """Return the device that a word names: None for "auto", index -1 for any GPU."""
-    if device == "auto":
+    """Return the device that a word names: None where the arrays decide, index -1 for any GPU."""
+    if device in ("auto", "array"):
         return None
     if device == "cpu":
         return CPU
@@ -533,23 +494,3 @@ def _count_gpus() -> int:
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceCount())
-
-
-def _explain(device: Device, error: Exception) -> None:
-    """Raise a MemoryError with the free bytes if an error means that a GPU has too few, and a
-    RuntimeError if it means that the GPU is lost."""
-    import cupy
-
-    name = errors.name_in(error)
-    if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or name in errors.MEMORY:
-        memory = "the free memory is unknown"
-        with suppress(Exception):  # which needs memory too where the GPU has no context yet
-            free, total = cupy.cuda.runtime.memGetInfo()
-            memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free"
-        raise MemoryError(
-            f"{device} has not enough memory for this data: {memory} ({error}). Free memory that "
-            "other arrays or programs hold, pass fewer rows or float32 values, or use "
-            "device='cpu'."
-        ) from error
-    if name in errors.LOST and errors.REMEDIES[name] not in str(error):
-        raise RuntimeError(f"{device} has stopped: {errors.remedy(name)}") from error

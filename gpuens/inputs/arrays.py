@@ -15,7 +15,9 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_torch_array
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from ..devices.array_library import library_of
 from ..devices.lazy_tables import require_in_memory
+from ..devices.library_arrays import LibraryArray
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import (
     Device,
@@ -28,7 +30,6 @@ from ..devices.placement import (
     resolve_device,
     to_numpy,
 )
-from ..devices.standard_arrays import LibraryArray, library_of
 from ..kernels.runtime.arrays import Array
 from .frames import (
     EXACT_IN_FLOAT32,
@@ -212,10 +213,10 @@ def to_input_library(result: Array, like: Any) -> Any:
 
 def is_plain(X: Any, device: Device, estimator: Any) -> bool:
     """Return whether the numbers of X need no conversion; keeps the prediction of few rows fast."""
-    if device.has_numpy:
-        is_there = type(X) is np.ndarray
+    if device.kind == "cuda":
+        is_there = is_cupy_array(X) and X.device.id == device.index
     else:
-        is_there = is_cupy_array(X) and device.is_gpu and X.device.id == device.index
+        is_there = type(X) is np.ndarray and device.library is None
     return (
         is_there
         and X.ndim == 2

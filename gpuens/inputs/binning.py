@@ -78,7 +78,7 @@ class Binner:
         cuts: list[np.ndarray] = []
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = X[rows, first : first + FEATURES_AT_ONCE]
-            if not device.has_numpy:
+            if device.is_gpu or device.library is not None:
                 cuts += _cut_there(device.asarray(sample.T, order="C"), weight, max_bins, device)
             else:
                 cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)

@@ -34,7 +34,8 @@ def using(implementation: Implementation | None) -> Iterator[None]:
     """Run every operation inside the block with one implementation.
 
     With None, and without a block, the arrays decide: NumPy runs on the CPU, CuPy on CUDA, anything
-    else on the reference. Inside a block of the reference Numba is not used at all. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
+    else on the reference. Inside a block of the reference Numba is not used at all. The simulator,
+    whose arrays are NumPy's, needs it, and so do the tests.
     """
     token = _forced.set(implementation)
     is_reference = implementation is Implementation.REFERENCE

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import gpuens as ge
-from gpuens.devices import standard_arrays
+from gpuens.devices import array_library
 from tests.support.suited import suited
 
 N_ROWS, N_FIT = 90, 70
@@ -186,7 +186,7 @@ np.testing.assert_array_equal(model.predict(X), data["expected"])
 @pytest.mark.parametrize("to", [strict, torch])
 def test_roots_round_as_numpys(to):
     values = np.concatenate([[0.0, 1e-200, np.inf], np.random.default_rng(0).uniform(size=20_000)])
-    space = standard_arrays.library_of(to(values))
+    space = array_library.library_of(to(values))
     for dtype in (np.float64, np.float32):
         with np.errstate(all="ignore"):  # as in every block of the reference
             found = space.sqrt(space.asarray(values.astype(dtype)))
@@ -195,7 +195,7 @@ def test_roots_round_as_numpys(to):
 
 @pytest.mark.parametrize("to", [strict, torch, jax])
 def test_types_follow_numpys_rules(to):
-    ours = standard_arrays.library_of(to(np.zeros(1)))
+    ours = array_library.library_of(to(np.zeros(1)))
     whole, small = np.arange(4, dtype=np.int64), np.arange(4, dtype=np.float32)
     mine, narrow = ours.asarray(whole), ours.asarray(small)
     for found, expected in [
@@ -216,7 +216,7 @@ def test_types_follow_numpys_rules(to):
 def test_parts_are_views_and_arrays_select(to):
     """What can be written to in NumPy can be written to in every library."""
     theirs = np.arange(24.0).reshape(4, 6)
-    space = standard_arrays.library_of(to(theirs))
+    space = array_library.library_of(to(theirs))
     mine = space.asarray(theirs.copy())
     rows, mask = np.array([3, 0, 3]), np.array([True, False, True, False])
 
@@ -310,6 +310,6 @@ def test_a_place_without_float64_is_named(table):
 
 def test_a_missing_function_is_named(table, monkeypatch):
     X, y = table
-    monkeypatch.setattr(standard_arrays, "NEEDED", ("take", "histogram_of"))
+    monkeypatch.setattr(array_library, "NEEDED", ("take", "histogram_of"))
     with pytest.raises(ValueError, match="has no function histogram_of. Or pass device='auto'"):
         ge.DecisionTreeRegressor(device="array").fit(strict(X), y)

@@ -134,7 +134,9 @@ class TestSimulator:
 
 @pytest.mark.parametrize("device", ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", None, 0])
 def test_unknown_words(device):
-    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda' or"):
+    with pytest.raises(
+        ValueError, match="device must be 'auto', 'cpu', 'cuda', 'cuda:<number>' or"
+    ):
         resolve_device(device, HOST)
 
 

@@ -145,7 +145,9 @@ def test_without_a_gpu(monkeypatch):
     monkeypatch.setattr(devices, "gpu_problem", lambda: "no NVIDIA driver was found")
     with pytest.raises(RuntimeError, match="device='cuda' asks for a GPU, but no NVIDIA driver"):
         warmup("cuda")
-    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda', 'cuda:<number>' or"):
+    with pytest.raises(
+        ValueError, match="device must be 'auto', 'cpu', 'cuda', 'cuda:<number>' or"
+    ):
         warmup("gpu")
 
 

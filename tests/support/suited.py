@@ -33,5 +33,11 @@ def suited(name: str, loss: Any, y: np.ndarray) -> tuple[Any, dict[str, Any]]:
         return np.array(list(zip(event, time, strict=True)), columns), {}
     if loss == "aft":
         return np.stack([time, np.where(event, time, np.inf)], axis=1), {}
-    positive = {"poisson": steps, "gamma": time, "tweedie": time, "log_normal": time, "negative_binomial": steps}
+    positive = {
+        "poisson": steps,
+        "gamma": time,
+        "tweedie": time,
+        "log_normal": time,
+        "negative_binomial": steps,
+    }
     return (positive[loss] if isinstance(loss, str) and loss in positive else y), {}

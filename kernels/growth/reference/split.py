@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -98,7 +98,7 @@ class Arrangement(NamedTuple):
 
 
 def arrange(
-    sums: Array, counts: Array | None, n_bins: np.ndarray, categories: CategorySplits, node: int
+    sums: Array, counts: Array | None, n_bins: Array, categories: CategorySplits, node: int
 ) -> tuple[Array, Array | None, Arrangement]:
     """Copy a node's sums (2, n_features, 256) and counts (1, n_features, 256), or None, with the
     codes of its categorical features in their order, and return that order as well."""
@@ -220,20 +220,7 @@ def split(
     if categories is not None and n_nodes:
         is_alone = beside(categories.kind == ALONE, histograms)
         own_l2 = np.where(categories.kind == ORDERED, categories.l2[:, None], own_l2)
-        has_counts = bool(counts.shape[0])
-        arranged = [
-            arrange(
-                histograms[node, ...],
-                counts[node : node + 1, ...] if has_counts else None,
-                n_bins,
-                categories,
-                node,
-            )
-            for node in range(n_nodes)
-        ]
-        histograms = xp.stack([sums for sums, _, _ in arranged])
-        counts = xp.concat([rows for _, rows, _ in arranged]) if has_counts else counts
-        orders = [order for _, _, order in arranged]
+        histograms, counts, orders = _arranged(histograms, counts, n_bins, categories)
         n_used = np.stack([order.n_used for order in orders])
     has_missing = bool(xp.any(histograms[..., MISSING] != 0))
     bins = xp.arange(MAX_BINS, dtype=xp.int32, device=device(histograms))
@@ -255,6 +242,20 @@ def split(
     found = candidates.best(bounds) if n_nodes else [np.empty(0)] * len(FIELDS)
     splits = Splits(*(np.asarray(c, dtype) for c, dtype in zip(found, FIELDS, strict=True)))
     return splits if categories is None else _with_sets(splits, categories, orders)
+
+
+def _arranged(
+    histograms: Array, counts: Array, n_bins: Array, categories: CategorySplits
+) -> tuple[Array, Array, list[Arrangement]]:
+    """Return the sums and counts (if there are any) with the codes of each node in its order."""
+    xp, has_counts = array_namespace(histograms), bool(counts.shape[0])
+    parts = []
+    for node in range(histograms.shape[0]):
+        rows = counts[node : node + 1, ...] if has_counts else None
+        parts.append(arrange(histograms[node, ...], rows, n_bins, categories, node))
+    sums, rows_of_nodes, orders = zip(*parts, strict=True)
+    counts = xp.concat(rows_of_nodes) if has_counts else counts
+    return xp.stack(sums), counts, list(orders)
 
 
 def _with_sets(splits: Splits, categories: CategorySplits, orders: list[Arrangement]) -> Splits:
