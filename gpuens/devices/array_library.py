@@ -226,13 +226,13 @@ def library_of_all(arrays: dict[str, Any]) -> tuple[ArrayLibrary | None, str]:
     if len(set(found.values())) > 1:
         places = ", ".join(f"{name} of {at.name} on {at.place}" for name, at in found.items())
         raise ValueError(
-            f"With device='array' all arrays must be of one library and in one place, got {places}. "
-            "Convert them, or pass NumPy arrays beside one library."
+            "With device='array' all arrays must be of one library and in one place, got "
+            f"{places}. Convert them, or pass NumPy arrays beside one library."
         )
     name, library = next(iter(found.items()))
     if (problem := library.problem()) is not None:
         raise ValueError(
-            f"device='array' cannot work where {name} is: {problem}. {_REMEDY.get(library.name, '')}"
-            "Or pass device='auto', which converts it."
+            f"device='array' cannot work where {name} is: {problem}. "
+            f"{_REMEDY.get(library.name, '')}Or pass device='auto', which converts it."
         )
     return library, f"{name} is there and device='array'"

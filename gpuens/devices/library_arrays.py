@@ -266,7 +266,7 @@ class LibraryArray:
         return self.space.asarray(np.asarray(value, dtype=self.dtype))
 
     def _scattered(self, index: LibraryArray, value: Any) -> LibraryArray:
-        """Return the values with others at numbered places; of equal numbers the last one counts."""
+        """Return the values with others at numbered places; of equal numbers the last counts."""
         xp = self.space
         index = index.reshape(-1).astype(np.int64)
         n = self.shape[0]

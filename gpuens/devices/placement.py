@@ -80,7 +80,7 @@ class Device:
     @property
     def runs_ahead(self) -> bool:
         """Return whether operations return before their work is done."""
-        return self.implementation is Implementation.CUDA
+        return self.kind in ("cuda", "simulator")
 
     @property
     def xp(self) -> ModuleType:

@@ -22,7 +22,8 @@ def map_in_threads(
     """Return the results of a function for some items, computed in threads.
 
     The interpreter starts no threads once it is ending: a fit in ``atexit``, or in a thread that
-    outlives the main one, then runs on one, and so does plain Python. ``function`` may have been called for an item before.
+    outlives the main one, then runs on one, and so does plain Python. ``function`` may have been
+    called for an item before.
     """
     items = list(items)
     if n_threads > 1 and len(items) > 1 and not in_python.get():
