@@ -129,7 +129,10 @@ EQUIVALENTS = (
     Equivalent(
         "eval_metric metric metrics custom_metric", "scoring", "", "XLC"
     ),
-    Equivalent("quantile_alpha alpha", "quantile", "of loss='quantile' or 'expectile'", "XLS"),
+    Equivalent(
+        "quantile_alpha expectile_alpha alpha", "quantile",
+        "of loss='quantile' or 'expectile'", "XLS",
+    ),
     Equivalent(
         "huber_slope delta", "loss", "pass loss=gpuens.losses.Huber(…)", "X"
     ),

@@ -181,7 +181,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _training_work(self, X: Any, y: Any) -> Work:
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
-        n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
+        levels = getattr(self, "quantile", None)
+        n_trees = n_targets * np.size(1 if levels is None else levels)
         n_rounds = FEWEST_ROUNDS if is_auto(self.n_estimators) else self.n_estimators
         return boosting_work(size_of(X), n_trees).times(n_rounds)
 

@@ -86,16 +86,16 @@ class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
 
     def _measure(self, rows: MemberRows, target: np.ndarray) -> None:
         """Fit models on some of the rows each, and keep their errors on the others."""
-        inner, models = self._inner(), []
-        self.scores_ = []
-        for train, held_out in self._parts(rows.n):
-            model = self._fit_part(clone(inner), rows, target, train)
-            self.scores_.append(np.sort(self._errors(model, rows, target, held_out)))
-            models.append(model)
+        inner, parts = self._inner(), self._parts(rows.n)
+        models = [self._fit_part(clone(inner), rows, target, train) for train, _ in parts]
         self.estimator_ = models[0]
         if self.method == "cv+":
             self.fold_estimators_ = models
             self.estimator_ = self._fit_part(inner, rows, target, np.arange(rows.n))
+        self.scores_ = [
+            np.sort(self._errors(model, rows, target, held_out))
+            for model, (_, held_out) in zip(models, parts, strict=True)
+        ]
 
     def _parts(self, n_rows: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the rows that each model is fitted on, and those that it is measured on."""
@@ -110,9 +110,19 @@ class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
             if not 2 <= cv <= n_rows:
                 raise ValueError(f"cv must be from 2 to the {n_rows} rows, got {cv}.")
             cv = KFold(int(cv), shuffle=True, random_state=self._random_state())
-        folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
+        try:
+            folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"cv={self.cv!r:.60} cannot divide rows without y and groups ({error}), and coverage "
+                "is guaranteed for folds that do not look at them: pass KFold or a number."
+            ) from error
         if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
             raise ValueError(f"cv={self.cv!r} must put each row into exactly one fold.")
+        if any(np.intersect1d(*fold).size for fold in folds):
+            raise ValueError(
+                f"cv={self.cv!r:.60} measures models on rows that they were trained on."
+            )
         return folds
 
     def _fit_part(self, model: Any, rows: MemberRows, target: np.ndarray, part: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from ..members.rows import MemberRows, home_of, readable
 from .base import Conformal
 
 SCORES = ("lac", "aps")
-CALIBRATION, PREDICTION = 0, 1
 """What random numbers are for."""
 
 
@@ -39,7 +39,8 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         - "split": errors of rows held out. At least the coverage, and, where no errors are equal,
           at most one divided by the number of rows held out more.
         - "cv+": errors out of fold, each compared with that of the model of its fold (CV+). All
-          rows train; at least ``2 * coverage - 1`` is proven, about the coverage is found.
+          rows train; at least ``2 * coverage - 1``, less up to ``sqrt(2 / n)`` for n rows, is
+          proven, about the coverage is found.
     conformity_score : {"lac", "aps"}, default="lac"
         The error of a row with the probabilities p and the class y:
 
@@ -53,8 +54,8 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
     cv : int or splitter, default=10
         Folds of "cv+"; a number shuffles the rows. Each row must be in exactly one fold.
     random_state : int, RandomState or None, default=None
-        Draws the rows held out, the folds, and the random parts of "aps": those of the first,
-        second, ... row of a table are always the same. None is a fixed seed.
+        Draws the rows held out, the folds, and the random parts of "aps", which depend on the
+        probabilities of a row and not on the table that it is in. None is a fixed seed.
     device : str, default="auto"
         Where predictions are compared; the classifier has a ``device`` of its own.
 
@@ -208,11 +209,10 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         home = home_of(self.device, X)
         with home.active():
             rows = MemberRows(readable(X), home)
-            draws = self._draws(rows.n, PREDICTION)
             smaller = np.zeros((rows.n, len(self.classes_)), np.int64)
             models = getattr(self, "fold_estimators_", [self.estimator_])
             for model, errors in zip(models, self.scores_, strict=True):
-                own = _scores(self.conformity_score_, self._shares(model, rows), draws)
+                own = self._scores(model, rows)
                 smaller += np.searchsorted(errors, own)
             return to_input_library(home.asarray(smaller < rank), X)
 
@@ -237,14 +237,24 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
     def _errors(
         self, model: Any, rows: MemberRows, target: np.ndarray, part: np.ndarray
     ) -> np.ndarray:
-        draws = self._draws(rows.n, CALIBRATION)[part]
-        errors = _scores(self.conformity_score_, self._shares(model, rows.part(part)), draws)
+        errors = self._scores(model, rows.part(part))
         return errors[np.arange(part.size), target[part]]
 
-    def _draws(self, n_rows: int, purpose: int) -> np.ndarray:
-        """Return a random number of each row."""
-        seed = np.random.RandomState(self._seed).randint(2**31 - 1, size=2)[purpose]
-        return np.random.RandomState(seed).random_sample(n_rows)
+    def _scores(self, model: Any, rows: MemberRows) -> np.ndarray:
+        """Return the error that each class would have as the true one: float64, shape (n_rows,
+        n_classes)."""
+        shares = self._shares(model, rows)
+        if self.conformity_score_ == "lac":
+            return 1.0 - shares
+        return _adaptive_scores(shares, self._draws(rows))
+
+    def _draws(self, rows: MemberRows) -> np.ndarray:
+        """Return a number in [0, 1) of each row: a hash of its probabilities, so that its set is
+        the same in any table, and the same one for the models of all folds."""
+        key = self._seed.to_bytes(8, "little")
+        shares = self._shares(self.estimator_, rows)
+        words = [blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in shares]
+        return np.frombuffer(b"".join(words), "<u8") / 2.0**64
 
     def _shares(self, model: Any, rows: MemberRows) -> np.ndarray:
         """Return the probabilities of the classes, on the host; 0 of those that a model has not
@@ -266,11 +276,8 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         return shares
 
 
-def _scores(kind: str, shares: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Return the error that each class would have as the true one: float64, shape (n_rows,
-    n_classes)."""
-    if kind == "lac":
-        return 1.0 - shares
+def _adaptive_scores(shares: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return the errors "aps" of all classes, with a number in [0, 1] for each row."""
     order = np.argsort(-shares, axis=1, kind="stable")
     ordered = np.take_along_axis(shares, order, axis=1)
     before = np.zeros_like(ordered)

@@ -47,8 +47,8 @@ class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
         - "split": residuals of rows held out. At least the coverage, and at most one divided by
           the number of rows held out more; intervals of equal width.
         - "cv+": residuals out of fold, around the predictions of each fold's model (CV+). All rows
-          train; at least ``2 * coverage - 1`` is proven, the coverage or slightly more is found
-          (see the notes).
+          train; at least ``2 * coverage - 1``, less up to ``sqrt(2 / n)`` for n rows, is proven,
+          the coverage or slightly more is found (see the notes).
         - "bag": out-of-bag residuals around the predictions of the members that did not see the row
           (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
           forests, oblique ones and extra trees with ``bootstrap=True``, and bagging. Nothing is

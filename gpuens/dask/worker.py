@@ -116,7 +116,7 @@ def _callbacks_of(model: Any) -> dict[str, Any]:
 
 @contextmanager
 def _seat(job: Job, n_own: int) -> Iterator[None]:
-    """Let the operations inside the block work on this worker's rows, as one of all workers."""
+    """Let the fits inside the block work on this worker's rows, as one of all workers."""
     listener = _listeners.pop(job.place.token)
     if len(job.place.addresses) == 1:
         listener.close()

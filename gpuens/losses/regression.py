@@ -192,6 +192,7 @@ class Expectile(RegressionLoss):
                 "alpha of Expectile, which is quantile with loss='expectile', must be a number in "
                 f"(0, 1), got {self.alpha!r}. Several expectiles take a model each."
             )
+        self.__dict__["alpha"] = float(self.alpha)
 
     def formula(self, k: int) -> Any:
         return formulas.Expectile(float(self.alpha))
@@ -230,6 +231,7 @@ class Huber(_ValuesByTree):
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < 1:
             raise ValueError(f"alpha of Huber must be a number in (0, 1), got {self.alpha!r}.")
+        self.__dict__["alpha"] = float(self.alpha)
 
     def formula(self, k: int) -> Any:
         return formulas.Huber(self.deltas[k])
@@ -378,6 +380,7 @@ class Tweedie(_PositiveLoss):
                 f"power of Tweedie must be a number in (1, 2), got {self.power!r}. Use "
                 "loss='poisson' for 1 and loss='gamma' for 2."
             )
+        self.__dict__["power"] = float(self.power)
 
     def formula(self, k: int) -> Any:
         return formulas.Tweedie(float(self.power))

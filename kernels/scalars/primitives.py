@@ -32,6 +32,11 @@ EXPONENT_BIAS = 1023
 _TWO_52_BITS = 0x4330000000000000
 
 
+def _namespace(x: Any) -> Any:
+    """Return the namespace of an array, NumPy's for a number."""
+    return np if isinstance(x, (int, float)) else array_namespace(x)
+
+
 def mul(x: Any, y: Any) -> Any:
     """``x * y``, rounded, never fused with a sum."""
     return x * y
@@ -46,12 +51,12 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 def floor(x: Any) -> Any:
     """Return the largest integer not above x, as a float."""
-    return array_namespace(x).floor(x)
+    return _namespace(x).floor(x)
 
 
 def two_to(k: Any) -> Any:
     """2ᵏ exactly, for a float64 integer k in [-1022, 1023]."""
-    xp = array_namespace(k)
+    xp = _namespace(k)
     magnitude = xp.abs(k)
     power = xp.ones_like(k)
     for bit in range(9, -1, -1):
@@ -63,7 +68,7 @@ def two_to(k: Any) -> Any:
 
 def exponent(x: Any) -> Any:
     """⌊log₂ x⌋ as a float, for a normal float64 x > 0."""
-    xp = array_namespace(x)
+    xp = _namespace(x)
     guess = xp.floor(xp.log2(x))
     mantissa = x / two_to(guess)
     guess = xp.where(mantissa >= 2.0, guess + 1.0, guess)

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import (
@@ -20,6 +20,8 @@ from gpuens import (
     load,
     save,
 )
+from gpuens.devices.placement import CPU
+from gpuens.members.rows import MemberRows
 
 LABELS = np.array(["high", "low", "middle"])
 BOOSTING = GradientBoostingClassifier(n_estimators=3, device="cpu", n_jobs=1)
@@ -124,7 +126,7 @@ class TestDefinitions:
             calibration_size=25, random_state=5,
         ).fit(X, y)  # fmt: skip
         assert model.classes_.tolist() == LABELS.tolist()
-        calibrating, predicting = model._draws(61, 0), model._draws(17, 1)
+        calibrating, predicting = (model._draws(MemberRows(table, CPU)) for table in (X, new))
         if method == "split":
             parts, models = model._parts(61), [model.estimator_]
             assert [len(held_out) for _, held_out in parts] == [25]
@@ -152,6 +154,31 @@ class TestDefinitions:
         sets = [model.fit(X, y).predict_set(X, coverage) for coverage in (0.3, 0.8, 0.99)]
         assert (sets[0] <= sets[1]).all() and (sets[1] <= sets[2]).all()
         assert sets[0].sum() < sets[1].sum() < sets[2].sum()
+
+    def test_a_row_has_the_same_set_in_every_table(self):
+        """Rows that are predicted one by one would else share one random part."""
+        X, y = rows(900, 1)
+        model = ConformalClassifier(LogisticRegression(), conformity_score="aps").fit(X, y)
+        new, of_new = rows(400, 2)
+        sets = np.concatenate([model.predict_set(new[i : i + 1], 0.8) for i in range(400)])
+        np.testing.assert_array_equal(sets, model.predict_set(new, 0.8))
+        covered = sets[np.arange(400), np.searchsorted(LABELS, of_new)].mean()
+        assert 0.74 < covered < 0.86
+
+    @pytest.mark.parametrize(
+        ("cv", "message"),
+        [
+            (StratifiedKFold(3), "cannot divide rows without y and groups"),
+            (
+                [(np.arange(60), np.arange(30)), (np.arange(60), np.arange(30, 60))],
+                "measures models on rows that they were trained on",
+            ),
+        ],
+    )
+    def test_folds_without_a_guarantee(self, cv, message):
+        X, y = rows(60, 1)
+        with pytest.raises(ValueError, match=message):
+            ConformalClassifier(LogisticRegression(), method="cv+", cv=cv).fit(X, y)
 
     def test_the_number_of_errors(self):
         """The nine errors of nine rows give a coverage of 0.9, and no more."""

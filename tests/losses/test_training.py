@@ -23,7 +23,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, load, losses
 from gpuens.devices.placement import CPU
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.runtime.cpu import team
@@ -198,6 +198,26 @@ class TestExpectiles:
             ]
             assert fingerprint(models[0]) == fingerprint(models[1])
             np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    @pytest.mark.parametrize(
+        ("loss", "level"),
+        [
+            ("expectile", np.float32(0.3)),
+            ("quantile", np.float32(0.3)),
+            ("quantile", np.array([0.1, 0.9])),
+            (losses.Huber(np.float32(0.7)), None),
+            (losses.Tweedie(np.float32(1.5)), None),
+        ],
+        ids=["expectile", "quantile", "quantiles", "huber", "tweedie"],
+    )
+    def test_levels_of_numpy_are_saved(self, loss, level, tmp_path):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 2)), rng.uniform(size=60)
+        model = GradientBoostingRegressor(loss, quantile=level, n_estimators=2, device="cpu")
+        model.fit(X, y).save(tmp_path / "model.gpuens")
+        np.testing.assert_array_equal(
+            load(tmp_path / "model.gpuens").predict(X), clone(model).fit(X, y).predict(X)
+        )
 
     def test_levels_are_kept_on_fresh_rows_and_in_order(self):
         """The excesses below and above are in the proportion of the level, up to chance."""

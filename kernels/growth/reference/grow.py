@@ -141,10 +141,7 @@ class _Batch:
         self.settle(splittable, self.best_splits(splittable))
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
-        if recheck:
-            counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
-            counted = self.sums(counted_records, [(x, -1) for x in recheck])
-            self.settle(recheck, self.best_splits(recheck, [sums[1:2, ...] for sums in counted]))
+        self.settle(recheck, self.best_splits_counted(recheck))
 
     def slot(self, x: int) -> int:
         return int(self.nodes["slot"][x])
@@ -197,6 +194,12 @@ class _Batch:
         smoothing = [mul(smooth, scale_h(self.control, k)) for k in x]
         l2 = [category_l2(self.control, self.params, k) for k in x]
         return CategorySplits(kind, *map(np.array, (least_h, smoothing, l2)))
+
+    def best_splits_counted(self, x: list[int]) -> Splits:
+        """Find the best splits of nodes that leave enough rows (see ``Frontier.recheck``)."""
+        counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
+        counted = self.sums(counted_records, [(k, -1) for k in x])
+        return self.best_splits(x, [sums[1:2, ...] for sums in counted])
 
     def settle(self, x: list[int], best: Splits) -> None:
         """Write the nodes' splits into the table."""

@@ -145,7 +145,7 @@ def test_splits_that_leave_too_few_rows_are_chosen_again(oracle, pack, monkeypat
     rechecked = []
     original = _Batch.best_splits_counted
     monkeypatch.setattr(
-        _Batch, "best_splits_counted", lambda self, x: rechecked.append(x) or original(self, x)
+        _Batch, "best_splits_counted", lambda self, x: rechecked.extend(x) or original(self, x)
     )
     trees = grow_on(oracle, codes, rows, max_leaves=UNLIMITED, min_samples_leaf=15)
     n_samples = trees[7]
@@ -167,7 +167,7 @@ def test_large_nodes_are_chosen_again(target, oracle, same, pack, monkeypatch, s
     rechecked = []
     original = _Batch.best_splits_counted
     monkeypatch.setattr(
-        _Batch, "best_splits_counted", lambda self, x: rechecked.append(x) or original(self, x)
+        _Batch, "best_splits_counted", lambda self, x: rechecked.extend(x) or original(self, x)
     )
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
     settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": n // 30}

@@ -55,7 +55,7 @@ def test_search(batch, grown, same):
         expected.find_splits()
         for x in round_.counted:
             if can_split(tables, batch.params, x):
-                expected.settle([x], expected.best_splits_counted(x))
+                expected.settle([x], expected.best_splits_counted([x]))
         looked = np.array([*opened.new(), *again], np.int64)
         found, wanted = searched.frontier.nodes[looked], tables.nodes[looked]
         same(found["gain"], wanted["gain"])
