@@ -114,8 +114,8 @@ class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
             folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"cv={self.cv!r:.60} cannot divide rows without y and groups ({error}), and coverage "
-                "is guaranteed for folds that do not look at them: pass KFold or a number."
+                f"cv={self.cv!r:.60} cannot divide rows without y and groups ({error}), and "
+                "coverage is guaranteed for folds that do not look at them: pass KFold or a number."
             ) from error
         if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
             raise ValueError(f"cv={self.cv!r} must put each row into exactly one fold.")
