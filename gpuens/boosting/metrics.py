@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..custom_metrics import ArrayMetric, CustomMetric
+from ..devices.library_arrays import own_array
 from ..devices.placement import Device, to_numpy
 from ..inputs.labels import labels_for_metrics
 from ..losses import Loss
@@ -170,7 +171,7 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
 
 def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
     arrays = rows_first(rows.y.astype(np.float64, copy=False)), rows_first(rows.raw)
-    weight = {} if rows.weight.size == 0 else {"sample_weight": rows.weight}
+    weight = {} if rows.weight.size == 0 else {"sample_weight": own_array(rows.weight)}
     value = metric.function(*arrays, **weight)
     try:
         return float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,12 @@ HELD_AS = {
 """Types by name: wide unsigned integers, with which libraries do not compute, are held in signed
 ones. What the core counts stays below 2**63, and 64 bits wrap alike."""
 
-NEEDED = ("argsort", "cumulative_sum", "searchsorted", "take", "unique_values", "where")
+VERSION = "2024.12"
+"""Of the standard; libraries of an older one lack functions."""
+NEEDED = (
+    *("argsort", "count_nonzero", "cumulative_sum", "repeat", "searchsorted", "take"),
+    *("take_along_axis", "unique_inverse", "unique_values", "where"),
+)
 """Functions that libraries have left out which say that they follow the standard."""
 
 SPLITTER = 2.0**27 + 1.0
@@ -41,6 +47,20 @@ _PROMOTING = {
 def held_as(dtype: Any) -> np.dtype:
     """Return the type in which numbers of a type are held."""
     return np.dtype(HELD_AS[np.dtype(dtype).name])
+
+
+def _require_held(values: Any) -> None:
+    """Raise a ValueError for numbers of uint64 that int64 does not hold: NumPy's as they are,
+    others as they are held."""
+    if isinstance(values, LibraryArray):
+        is_wide = bool(values.space.any(values.space.less(values, 0)))
+    else:
+        is_wide = values.dtype == np.uint64 and bool((values >= 2**63).any())
+    if is_wide:
+        raise ValueError(
+            "device='array' holds integers with 63 bits, and an array of uint64 has larger ones: "
+            "pass float64, or use device='auto'."
+        )
 
 
 class ArrayLibrary:
@@ -106,6 +126,8 @@ class ArrayLibrary:
             return (self.asarray(args[0]), *args[1:])
         typed = [a for a in args if isinstance(a, (LibraryArray, np.generic))]
         types = {held_as(a.dtype) for a in typed}
+        if types == {np.dtype(bool)} and any(type(a) is int for a in args):
+            types.add(np.dtype(np.int64))
         is_real = any(isinstance(a, (float, np.floating)) for a in args)
         is_real = is_real and all(dtype.kind in "biu" for dtype in types)
         if len(types) == 1 and not is_real:
@@ -142,12 +164,16 @@ class ArrayLibrary:
         if not is_array_api_obj(values) or isinstance(values, (np.ndarray, np.generic)):
             host = np.asarray(values, dtype=dtype)
             host = np.ascontiguousarray(host).reshape(host.shape)
+            _require_held(host)
             values = host.astype(held_as(host.dtype)) if host.dtype.name in HELD_AS else host
             values = self.own.asarray(values.copy(), device=self.place)
             return LibraryArray(self, values)
+        values = values.detach() if hasattr(values, "detach") else values
         own = LibraryArray(self, to_device(values, self.place))
         name = name_of_type(values.dtype)
         kept = own if HELD_AS.get(name, name) == name else own.astype(HELD_AS[name])
+        if name == "uint64" and kept.size:
+            _require_held(kept)
         return kept if dtype is None else kept.astype(dtype)
 
     def astype(self, array: Any, dtype: Any, copy: bool = True) -> Any:
@@ -175,7 +201,8 @@ class ArrayLibrary:
         square = root * root
         rest = (wide - square) - (((high * high - square) + high * low * 2.0) + low * low)
         nearer = root + rest / (root * 2.0)
-        return self.where(self.isfinite(nearer), nearer, root).astype(x.dtype)
+        nearer = self.where(self.isfinite(nearer), nearer, root)
+        return nearer.astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
     def broadcast_arrays(self, *arrays: Any) -> list[Any]:
         """As ``broadcast_arrays`` of the standard."""
@@ -183,12 +210,17 @@ class ArrayLibrary:
 
     def problem(self) -> str | None:
         """Return what the library or its place lacks, None if nothing."""
+        version = getattr(self.own, "__array_api_version__", VERSION)
+        if version < VERSION:
+            return f"{self.name} follows the standard of {version}, and {VERSION} is needed"
         missing = [name for name in NEEDED if not hasattr(self.own, name)]
         if missing:
             return f"{self.name} has no function {' and no '.join(missing)}"
         for name in ("float64", "int64"):
             try:
-                made = self.own.ones(1, dtype=getattr(self.own, name), device=self.place)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # JAX says that it makes float32 instead
+                    made = self.own.ones(1, dtype=getattr(self.own, name), device=self.place)
             except Exception as error:  # each library has its own
                 return f"{self.name} has no {name} on {self.place} ({error})"
             if name_of_type(made.dtype) != name:
@@ -201,7 +233,7 @@ def library_of(array: Any) -> ArrayLibrary:
     return ArrayLibrary(array_namespace(array), device(array))
 
 
-_REMEDY = {"jax.numpy": "Call jax.config.update('jax_enable_x64', True) before it is made. "}
+_REMEDY = {"jax": "Call jax.config.update('jax_enable_x64', True) before it is made. "}
 
 
 def is_foreign(array: Any) -> bool:

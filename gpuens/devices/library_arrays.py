@@ -9,7 +9,7 @@ on its own arrays, where they are.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ def name_of_type(dtype: Any) -> str:
 
 
 class LibraryArray:
-    """An array of a library, with the methods that the core uses.
+    """An array of a library, with the methods that the core uses; what is selected in another way
+    than NumPy would raises a TypeError.
 
     A part of one that slices and numbers select is a view: it reads from the whole and writes to
-    it, also where the library's own arrays cannot be written to.
+    it, also where the library's own arrays cannot be written to. What ``reshape``, ``transpose``
+    and ``astype`` return may be one or a copy, and is not written to.
     """
 
     __slots__ = ("__weakref__", "_held", "_key", "_whole", "space")
@@ -124,6 +126,8 @@ class LibraryArray:
         if not chosen:
             if any(isinstance(k, slice) and (k.step or 1) < 0 for k in keys):
                 return self._backwards(keys)
+            if len(keys) == self.ndim and all(isinstance(k, int) for k in keys):
+                return LibraryArray(self.space, self.own[tuple(keys)]).copy()
             return LibraryArray(self.space, None, self, _filled(keys, self.ndim))
         if len(chosen) == 1 and keys[chosen[0]].dtype.kind != "b":
             return self._taken(keys, chosen[0])
@@ -144,26 +148,34 @@ class LibraryArray:
         keys = [_plain_key(k) for k in (key if isinstance(key, tuple) else (key,))]
         keys = [self.space.asarray(k) if isinstance(k, (np.ndarray, list)) else k for k in keys]
         keys = self._within(keys)
-        whole = slice(None)
-        while len(keys) > 1 and isinstance(keys[-1], slice) and keys[-1] == whole:
-            keys.pop()
-        if len(keys) > 1 and keys[-1] is Ellipsis:
+        while len(keys) > 1 and isinstance(keys[-1], slice) and keys[-1] == slice(None):
             keys.pop()
         return keys
 
     def _within(self, keys: list[Any]) -> list[Any]:
-        """Return the keys with slices that end inside of the array, as the standard wants them."""
-        n_named = sum(k is not None and k is not Ellipsis for k in keys)
+        """Return the keys with a slice for each axis of an ellipsis, and with slices that end
+        inside of the array, as the standard wants them."""
+        if any(k is Ellipsis for k in keys):
+            at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+            n_named = sum(_axes_of(k) for k in keys)
+            keys = [*keys[:at], *[slice(None)] * (self.ndim - n_named), *keys[at + 1 :]]
         axis, found = 0, []
         for k in keys:
+            n = self.shape[axis] if k is not None else 0
+            if isinstance(k, int) and not -n <= k < n:
+                raise IndexError(f"{k} is out of bounds for an axis of {n}")
             if isinstance(k, slice) and (k.step or 1) > 0 and k != slice(None):
-                k = slice(*k.indices(self.shape[axis]))
-            axis += self.ndim - n_named if k is Ellipsis else k is not None
+                k = slice(*k.indices(n))
+            axis += _axes_of(k)
             found.append(k)
         return found
 
     def _taken(self, keys: list[Any], at: int) -> LibraryArray:
         """Select by one array of integers, among slices and numbers before and behind it."""
+        sides = keys[:at][::-1], keys[at + 1 :]
+        for side in sides:  # NumPy has the numbers beside the array only if nothing is between
+            if any(isinstance(k, int) for k in side[sum(_leading(side)) :]):
+                raise TypeError("a number, a slice and an array select nothing here")
         behind = [*keys[:at], slice(None), *keys[at + 1 :]]
         part = self[tuple(behind)] if len(behind) > 1 else self
         axis = sum(not isinstance(k, int) for k in keys[:at])
@@ -187,9 +199,12 @@ class LibraryArray:
 
     def _places(self, keys: list[Any]) -> tuple[LibraryArray, LibraryArray]:
         """Return where arrays of integers, one an axis, select in the flat array, and that."""
-        place = keys[0].astype(np.int64)
-        for key, n in zip(keys[1:], self.shape[1:], strict=False):
-            place = place * n + key.astype(np.int64)
+        place: Any = 0
+        for key, n in zip(keys, self.shape, strict=False):
+            if key.dtype == np.bool_:
+                raise TypeError("several masks select nothing here")
+            own = key.astype(np.int64)
+            place = place * n + self.space.where(own < 0, own + n, own)
         rest = self.shape[len(keys) :]
         return place, self.reshape((int(np.prod(self.shape[: len(keys)])), *rest))
 
@@ -205,11 +220,10 @@ class LibraryArray:
             place, flat = self._places(keys)
             flat[place] = value
             self._replace(flat.reshape(self.shape))
-        elif isinstance(keys[-1], LibraryArray) and all(
-            isinstance(k, slice) and k == slice(None) for k in keys[:-1]
-        ):
+        elif self.ndim == len(keys) == 2 and keys[0] == slice(None):
+            value = self.space.asarray(value)
             turned = self.transpose().copy()
-            turned[keys[-1]] = value.T if isinstance(value, LibraryArray) else value
+            turned[keys[1]] = value.T if value.ndim != 1 else value[:, None]
             self._replace(turned.transpose())
         elif isinstance(keys[0], int):
             part = self[keys[0]]
@@ -219,10 +233,12 @@ class LibraryArray:
 
     def _store(self, key: tuple[Any, ...], value: Any) -> None:
         """Write to what slices and numbers select."""
+        if any(isinstance(k, slice) and (k.step or 1) < 0 for k in key):
+            raise TypeError("slices that go backwards are not written to")
         if isinstance(value, np.ndarray):
             value = self.space.asarray(value)
         if isinstance(value, LibraryArray):
-            value = value.astype(self.dtype, copy=False)
+            value = value.astype(self.dtype, copy=value._whole is not None)  # it may overlap
         if None in key:
             key = tuple(k for k in key if k is not None)
             if isinstance(value, LibraryArray):
@@ -251,8 +267,10 @@ class LibraryArray:
         xp = self.space
         value = value if not isinstance(value, np.ndarray) else xp.asarray(value)
         if isinstance(value, LibraryArray) and value.ndim:
-            if not value.shape[0]:
+            n_places = int(xp.sum(xp.astype(mask, xp.int64)))
+            if not n_places:
                 return self
+            value = xp.broadcast_to(value, (n_places, *self.shape[mask.ndim :]))
             count = xp.cumulative_sum(xp.astype(mask.reshape(-1), xp.int64)) - 1
             value = value[xp.maximum(count, 0)]
             value = value.reshape((*mask.shape, *value.shape[1:]))
@@ -280,7 +298,7 @@ class LibraryArray:
         mask = xp.take(ordered, at) == each
         value = value if not isinstance(value, np.ndarray) else xp.asarray(value)
         if isinstance(value, LibraryArray) and value.ndim:
-            value = value.reshape((index.shape[0], *self.shape[1:]))[xp.take(order, at)]
+            value = xp.broadcast_to(value, (index.shape[0], *self.shape[1:]))[xp.take(order, at)]
         wide = mask.reshape((n, *(1,) * (self.ndim - 1)))
         return xp.where(wide, self._typed(value), self)
 
@@ -325,6 +343,27 @@ def _filled(keys: list[Any], n_axes: int) -> tuple[Any, ...]:
     """Return a key that says that it takes all of the axes behind."""
     n_named = sum(k is not None for k in keys)
     return tuple(keys) if n_named >= n_axes or Ellipsis in keys else (*keys, Ellipsis)
+
+
+def _axes_of(key: Any) -> int:
+    """Return the number of axes that a key selects from."""
+    if key is None or key is Ellipsis:
+        return 0
+    is_mask = isinstance(key, LibraryArray) and key.dtype == np.bool_
+    return key.ndim if is_mask else 1
+
+
+def _leading(keys: list[Any]) -> Iterator[bool]:
+    """Yield once for each of the numbers that keys begin with."""
+    for key in keys:
+        if not isinstance(key, int):
+            return
+        yield True
+
+
+def own_array(values: Any) -> Any:
+    """Return the library's own array, anything else as it is: for functions of the user."""
+    return values.own if isinstance(values, LibraryArray) else values
 
 
 def _plain_key(key: Any) -> Any:

@@ -163,7 +163,9 @@ class Device:
         MemoryError
             The GPU has not enough memory; the message has the free bytes.
         """
-        if self.kind in ("simulator", "array"):
+        if self.kind == "simulator":
+            return dispatch.using_cuda()
+        if self.kind == "array":
             return dispatch.using(self.implementation)
         return _OnGpu(self) if self.kind == "cuda" else _ON_HOST
 

@@ -111,8 +111,8 @@ class KnownCategories:
         if self.unknown is None:
             _refuse_unknown(column, known | missing)
         else:
-            found = xp.where(known, found.astype(np.float32), xp.float32(self.unknown))
-        return xp.where(missing, xp.float32(np.nan), found.astype(np.float32))
+            found = xp.where(known, found.astype(np.float32), np.float32(self.unknown))
+        return xp.where(missing, np.float32(np.nan), found.astype(np.float32))
 
 
 def _refuse_unknown(column: Column, accepted: Array) -> None:

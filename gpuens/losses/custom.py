@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..devices.library_arrays import own_array
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
@@ -404,7 +405,7 @@ class ArrayLoss(FunctionLoss):
 
     def predict(self, raw: Array, device: Device) -> Array:
         if self.inverse_link is None:
-            return probabilities(raw) if self.of_classes else rows_first(raw)
+            return probabilities(raw) if self.of_classes else device.asarray(rows_first(raw))
         result = device.asarray(self.inverse_link(rows_first(raw)), np.float64)
         if self.of_classes and self.n_outputs == 1 and result.ndim == 1:
             return device.xp.stack([1.0 - result, result], axis=1)
@@ -412,10 +413,11 @@ class ArrayLoss(FunctionLoss):
 
 
 def rows_first(array: Array) -> Array:
-    """Copy an array (n_outputs, n_rows) or (n_rows,) with rows first; one output has no axis."""
+    """Copy an array (n_outputs, n_rows) or (n_rows,) with rows first, as functions of the user take
+    it; one output has no axis."""
     if array.ndim == 2:
         array = array[0] if array.shape[0] == 1 else array.T
-    return array.copy()
+    return own_array(array.copy())
 
 
 def check_function(function: Any, arguments: tuple[str, ...], name: str) -> None:

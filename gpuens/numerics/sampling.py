@@ -155,7 +155,7 @@ def _key(seed: int, purpose: np.uint64, tree: int) -> int:
 
 def _bits(n_draws: int, key: int, xp: ModuleType) -> Array:
     """Return the draws as uint32, which wraps around as the hash requires and halves the memory."""
-    return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
+    return _draw(np.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
 
 
 def _hits(n: int, n_draws: int, key: int, xp: ModuleType) -> Array:

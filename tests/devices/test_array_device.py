@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import gpuens as ge
+from gpuens.custom_metrics import ArrayMetric
 from gpuens.devices import array_library
 from tests.support.suited import suited
 
@@ -230,15 +231,31 @@ def test_parts_are_views_and_arrays_select(to):
         values[at] = values[at] * 2.0
         values[:, at] = values[:, at] + 1.0
         values[1][at] = -2.0
+        values[1:] = values[:-1]
+        values[:, at] = np.arange(12.0).reshape(4, 3)
 
     change(theirs, rows, mask)
     change(mine, space.asarray(rows), space.asarray(mask))
     np.testing.assert_array_equal(mine.to_numpy(), theirs)
+    space_of_three = np.arange(24.0).reshape(2, 3, 4)
+    three = space.asarray(space_of_three)
+    for key in [np.s_[..., rows[:2] - 3], np.s_[0, rows[:2] - 3], np.s_[:, 1, rows]]:
+        np.testing.assert_array_equal(three[key].to_numpy(), space_of_three[key])
     for key in [np.s_[1], np.s_[::-1, 2], np.s_[1:9, -1], np.s_[..., 0], np.s_[:, None, 1:3]]:
         np.testing.assert_array_equal(mine[key].to_numpy(), theirs[key])
     at, marked = space.asarray(rows), space.asarray(mask)
     np.testing.assert_array_equal(mine[at, at].to_numpy(), theirs[rows, rows])
+    back = space.asarray(rows - 4)
+    np.testing.assert_array_equal(mine[at, back].to_numpy(), theirs[rows, rows - 4])
     np.testing.assert_array_equal(mine[2, at].to_numpy(), theirs[2, rows])
+    first = mine[0, 0]
+    mine[0, 0] = 77.0
+    assert float(first) != 77.0
+    for key in [np.s_[0, :, at], (marked, marked)]:
+        with pytest.raises(TypeError, match="nothing here"):
+            three[key] if len(key) == 3 else mine[key]
+    with pytest.raises(IndexError):
+        mine[4]
     np.testing.assert_array_equal(mine[marked, 1:3].to_numpy(), theirs[mask, 1:3])
 
 
@@ -262,6 +279,71 @@ def test_tables_of_no_library_are_worked_on_with_numpy(table, kind):
     }[kind]()
     slow = boosted(device="array").fit(*given).forest_.fingerprint()
     assert slow == boosted(device="cpu").fit(*given).forest_.fingerprint()
+
+
+def test_functions_of_the_user_get_arrays_of_the_library(table):
+    X, y = np.nan_to_num(table[0]), table[1]
+    seen = []
+
+    def objective(truth, score):
+        seen.append(type(score))
+        return score - truth, score * 0 + 1
+
+    def error(truth, score):
+        seen.append(type(truth))
+        return float(array_api_strict.sum((truth - score) ** 2))
+
+    def fit(device, to):
+        return boosted(
+            objective, device=device, scoring=ArrayMetric(error),
+            early_stopping=True,
+        ).fit(to(X), to(y))  # fmt: skip
+
+    model = fit("array", strict)
+    assert set(seen) == {type(strict(y))}
+    np.testing.assert_array_equal(host(model.predict(strict(X))), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ge.BaggingRegressor(member(), n_estimators=2, bootstrap=False, max_samples=0.4),
+        ge.GradientBoostingRegressor(
+            scoring="r2", max_depth=1, n_estimators=3, early_stopping=True, device="array"
+        ),
+    ],
+)
+def test_draws_and_metrics_of_scikit_learn(model, table):
+    X, y = np.nan_to_num(table[0]), table[1]
+    found = with_device(model, "array").fit(strict(X), strict(y)).predict(X)
+    np.testing.assert_array_equal(found, with_device(model, "cpu").fit(X, y).predict(X))
+
+
+def test_integers_beyond_int64_are_refused(table):
+    X = np.array([[2**63], [1], [2]], np.uint64)
+    with pytest.raises(ValueError, match="an array of uint64 has larger ones"):
+        ge.DecisionTreeRegressor(device="array").fit(strict(X), np.arange(3.0))
+
+
+def test_tensors_with_gradients_are_read(table):
+    X, y = torch(table[0]), torch(table[1])
+    model = ge.DecisionTreeRegressor(device="array", max_depth=2)
+    expected = model.fit(X, y).forest_.fingerprint()
+    assert model.fit(X.requires_grad_(True), y).forest_.fingerprint() == expected
+
+
+def test_jax_without_float64_says_what_to_call(table):
+    pytest.importorskip("jax")
+    code = """
+import jax.numpy as jnp
+import gpuens as ge
+try:
+    ge.DecisionTreeRegressor(device="array").fit(jnp.zeros((9, 2)), [0.0] * 9)
+except ValueError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "jax has no float64" in run.stdout and "jax_enable_x64" in run.stdout, run
 
 
 def test_complex_numbers_are_refused(table):
