@@ -42,10 +42,12 @@ MODELS = {
         for loss in ("normal", "log_normal", "student_t", "negative_binomial", "aft", "cox")
     },
     "quantile": boosted("quantile", quantile=0.3),
+    "expectile": boosted("expectile", quantile=0.7),
     "quantiles": boosted("quantile", quantile=[0.2, 0.8]),
     "one tree": boosted("quantile", quantile=[0.2, 0.8], multi_strategy="multi_output_tree"),
     "log loss": classifier(),
     "exponential": classifier(loss="exponential"),
+    "focal": classifier(loss=ge.losses.Focal()),
     "ranking": ge.GradientBoostingRanker(n_estimators=2),
     "samples": boosted(subsample=0.6, colsample_bynode=0.6, colsample_bytree=0.9),
     "dropout": boosted(dropout=0.5),
