@@ -397,8 +397,9 @@ def _by_operator(apply: Callable[[Any, Any], Any], turned: bool) -> Callable[[An
         both = self.space.promoted((self, other))
         if divides and both[0].dtype.kind in "biu":
             both = tuple(v.astype(np.float64) if isinstance(v, LibraryArray) else v for v in both)
-        if divides and turned:  # torch would multiply by the reciprocal, which rounds twice
-            both = (both[0], self.space.asarray(np.asarray(both[1], dtype=both[0].dtype)))
+        if divides and not isinstance(both[1], LibraryArray):
+            # By or of a number, torch and JAX would multiply by a reciprocal, which rounds twice.
+            both = (both[0], self.space.full_like(both[0], both[1]))
         x, y = (self.space.taken(v) for v in both)
         return LibraryArray(self.space, apply(y, x) if turned else apply(x, y))
 

@@ -205,6 +205,7 @@ def test_types_follow_numpys_rules(to):
         (mine / 3, whole / 3),
         (1.3 / (narrow + 1), 1.3 / (small + 1)),
         (mine * 0.5, whole * 0.5),
+        ((mine + 0.1) / 3.7, (whole + 0.1) / 3.7),
         (mine * narrow, whole * small),
         (narrow + np.float64(0.1), small + np.float64(0.1)),
         (ours.where(mine > 1, narrow, mine), np.where(whole > 1, small, whole)),
