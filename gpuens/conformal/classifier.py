@@ -18,7 +18,6 @@ from ..members.rows import MemberRows, home_of, readable
 from .base import Conformal
 
 SCORES = ("lac", "aps")
-"""What random numbers are for."""
 
 
 class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):

@@ -22,7 +22,7 @@ HELD_AS = {
 ones. What the core counts stays below 2**63, and 64 bits wrap alike."""
 
 VERSION = "2024.12"
-"""Of the standard; libraries of an older one lack functions."""
+"""The version of the standard that is needed: older ones lack functions."""
 NEEDED = (
     *("argsort", "count_nonzero", "cumulative_sum", "repeat", "searchsorted", "take"),
     *("take_along_axis", "unique_inverse", "unique_values", "where"),
@@ -153,7 +153,7 @@ class ArrayLibrary:
         """Return a result of the library as the core works on it."""
         if isinstance(value, (list, tuple)):
             parts = [self.given(v) for v in value]
-            return parts if type(value) in (list, tuple) else type("", (tuple,), {})(parts)
+            return type(value)(*parts) if hasattr(value, "_fields") else parts
         return LibraryArray(self, value) if is_array_api_obj(value) else value
 
     def asarray(self, values: Any, dtype: Any = None, copy: bool | None = None, **_: Any) -> Any:
@@ -180,10 +180,6 @@ class ArrayLibrary:
         """As ``astype`` of the standard."""
         return array.astype(dtype, copy=copy)
 
-    def isdtype(self, dtype: Any, kind: Any) -> bool:
-        """As ``isdtype`` of the standard."""
-        return bool(self.own.isdtype(self.taken(dtype), self.taken(kind)))
-
     def result_type(self, *values: Any) -> np.dtype:
         """NumPy's rules."""
         return np.result_type(*[getattr(value, "dtype", value) for value in values])
@@ -203,10 +199,6 @@ class ArrayLibrary:
         nearer = root + rest / (root * 2.0)
         nearer = self.where(self.isfinite(nearer), nearer, root)
         return nearer.astype(x.dtype if x.dtype.kind == "f" else np.float64)
-
-    def broadcast_arrays(self, *arrays: Any) -> list[Any]:
-        """As ``broadcast_arrays`` of the standard."""
-        return [self.given(a) for a in self.own.broadcast_arrays(*map(self.taken, arrays))]
 
     def problem(self) -> str | None:
         """Return what the library or its place lacks, None if nothing."""

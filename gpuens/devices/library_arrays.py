@@ -9,7 +9,7 @@ on its own arrays, where they are.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,8 @@ class LibraryArray:
         """Select by one array of integers, among slices and numbers before and behind it."""
         sides = keys[:at][::-1], keys[at + 1 :]
         for side in sides:  # NumPy has the numbers beside the array only if nothing is between
-            if any(isinstance(k, int) for k in side[sum(_leading(side)) :]):
+            are_numbers = [isinstance(k, int) for k in side]
+            if are_numbers != sorted(are_numbers, reverse=True):
                 raise TypeError("a number, a slice and an array select nothing here")
         behind = [*keys[:at], slice(None), *keys[at + 1 :]]
         part = self[tuple(behind)] if len(behind) > 1 else self
@@ -342,7 +343,7 @@ def _is_fixed(own: Any) -> bool:
 def _filled(keys: list[Any], n_axes: int) -> tuple[Any, ...]:
     """Return a key that says that it takes all of the axes behind."""
     n_named = sum(k is not None for k in keys)
-    return tuple(keys) if n_named >= n_axes or Ellipsis in keys else (*keys, Ellipsis)
+    return tuple(keys) if n_named >= n_axes else (*keys, Ellipsis)
 
 
 def _axes_of(key: Any) -> int:
@@ -351,14 +352,6 @@ def _axes_of(key: Any) -> int:
         return 0
     is_mask = isinstance(key, LibraryArray) and key.dtype == np.bool_
     return key.ndim if is_mask else 1
-
-
-def _leading(keys: list[Any]) -> Iterator[bool]:
-    """Yield once for each of the numbers that keys begin with."""
-    for key in keys:
-        if not isinstance(key, int):
-            return
-        yield True
 
 
 def own_array(values: Any) -> Any:

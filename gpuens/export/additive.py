@@ -90,7 +90,7 @@ class Additive:
 
     @property
     def name(self) -> str:
-        """What errors call the model."""
+        """The name of the model in error messages."""
         return f"{self.kind} with several quantiles" if self.link == "sorted" else self.kind
 
     @property
