@@ -23,7 +23,7 @@ from numba import types
 from numba.cuda import compile_ptx, dispatcher
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime.cuda import ahead, ptx_text
+from gpuens.kernels.runtime.cuda import ahead
 from gpuens.kernels.runtime.cuda.compiling import RELEASE, kinds_of
 from gpuens.kernels.runtime.cuda.loops import COMMENT
 from gpuens.kernels.scalars.deferred import load_numba
@@ -70,9 +70,8 @@ def as_shipped(text: str) -> str:
 
 def shortened(text: str, symbol: str, name: str) -> str:
     """Return PTX with another name of its kernel and of the kernel's parameters, without unused
-    variables, and with numbers of registers and labels that go into the file."""
-    text = re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
-    return ptx_text.numbered(text)
+    variables."""
+    return re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
 
 
 def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:

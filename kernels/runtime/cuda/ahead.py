@@ -9,7 +9,7 @@ today. Whatever is not found is compiled.
 A file is named after what it holds, as in ``cuda-sm_75-80.xz``. It is compressed by LZMA, which
 checks the content: a line of JSON, and all code behind it, a kernel's codes for all architectures
 side by side. They resemble each other: together they take two thirds of their places in files of
-their own. PTX has shorter names for registers and labels (``ptx_text.py``).
+their own.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import origins, sources
-from . import errors, ptx_text
+from . import errors
 from .compiling import describe
 
 KERNELS = Path(__file__).parents[2]
 FOLDER = KERNELS / "prebuilt"
-FORMAT = 3
+FORMAT = 4
 NAME = re.compile(r"cuda-(sm|ptx)_([0-9-]+)\.xz")
 INSTRUCTION = 16
 """Bytes of an instruction in a cubin: code begins at multiples of them."""
@@ -71,20 +71,12 @@ class Archive(NamedTuple):
     toolkit : tuple of two integers
         The version of CUDA that the code is from.
     kernels : mapping of str to Code
-        PTX as the file holds it (see ``kernel``).
     """
 
     path: Path
     is_ptx: bool
     toolkit: Version
     kernels: Mapping[str, Code]
-
-    def kernel(self, key: str) -> Code | None:
-        """Return a kernel with the code that a driver takes, None if it is not in the file."""
-        found = self.kernels.get(key)
-        if found is None or not self.is_ptx:
-            return found
-        return found._replace(code=ptx_text.unpacked(found.code.decode()).encode())
 
 
 class DamagedKernelsError(Exception):
@@ -121,16 +113,13 @@ def contents_of(path: Path) -> tuple[str, tuple[int, ...]]:
 
 
 def write(path: Path, toolkit: Version, kernels: Mapping[int, Mapping[str, Code]]) -> None:
-    """Write a file: the kernels of each architecture, which are the same ones. Registers and labels
-    of PTX are ``numbered``."""
+    """Write a file: the kernels of each architecture, which are the same ones."""
     kind, architectures = contents_of(path)
     table, parts, begin = {}, [], 0
     for key, first in kernels[architectures[0]].items():
         places = []
         for architecture in architectures:
             code = kernels[architecture][key].code
-            if kind == "ptx":
-                code = ptx_text.packed(code.decode()).encode()
             places.append([begin, begin + len(code)])
             parts.append(_padded(code))
             begin += len(parts[-1])
@@ -230,7 +219,7 @@ def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
     if not FOLDER.is_dir() or (key := key_of(function, kinds)) is None:
         return None
     archive = archive_for(capability_of(device), driver_version(), FOLDER)
-    kernel = archive.kernel(key) if archive is not None else None
+    kernel = archive.kernels.get(key) if archive is not None else None
     if kernel is None or kernel.stamp != stamp_of(function) or archive.path in _refused:
         return None
     try:
