@@ -151,8 +151,9 @@ def _plan_of_boosting(
     if is_of_classes:
         loss = loss.for_classes(max(2, n_outputs))
     stops_early = estimator._stops_early(n_all or shape[0], False)
-    ends = n_workers is not None, stops_early
-    estimator = settled(estimator, loss, n_all or shape[0], is_sparse(X), *ends)
+    estimator = settled(
+        estimator, loss, n_all or shape[0], is_sparse(X), n_workers is not None, stops_early
+    )
     params = growth_params(estimator, (n_all or shape[0], shape[1]))
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):

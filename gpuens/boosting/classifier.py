@@ -110,8 +110,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         codes = target.astype(np.int64)
         if fit:
             present = to_numpy(codes), None if weight is None else to_numpy(weight)
-            what = self.class_weight, self.classes_, *present
-            self._class_factors = class_factors(*what, workers)
+            self._class_factors = class_factors(self.class_weight, self.classes_, *present, workers)
         factors = device.asarray(self._class_factors)[codes]
         weight = factors if weight is None else weight * factors
         if not largest_of_all(float(weight.max()), workers) > 0:

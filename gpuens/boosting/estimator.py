@@ -195,9 +195,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
         shape = rows_of_all(table.shape[0], workers), table.shape[1]
         continues = before is not None or workers is not ONE_WORKER
-        ends = continues, self.do_early_stopping_
         n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
-        chosen = settled(self, loss, n_counted, table.is_sparse, *ends)
+        chosen = settled(self, loss, n_counted, table.is_sparse, continues, self.do_early_stopping_)
         n_rounds = int(most_rounds(chosen, n_counted))
         n_rounds += before.n_iter if before and init is not None else 0
         settings = chosen._round_settings(n_rounds, shape)
@@ -229,8 +228,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             if columns is not None:
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
                 settings = replace(settings, rules=rules_of_columns(rules, binner.features))
-            how = settings, device, binner, plan, is_new, searches
-            return self._boost(sets, before, n_rounds, *how)
+            return self._boost(
+                sets, before, n_rounds, settings, device, binner, plan, is_new, searches
+            )
 
     def _training_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
@@ -324,8 +324,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
         forest = before.forest if before else None
-        how = forest, self._n_categories(), self.linear_leaves, width
-        return loss, ForestBuilder(n_features, base, *how)
+        return loss, ForestBuilder(
+            n_features, base, forest, self._n_categories(), self.linear_leaves, width
+        )
 
     def _bin(
         self,
@@ -343,8 +344,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table.values) if self.linear_leaves else None
-        of_rows = codes, _outputs_first(rows.target), rows.weight, raw, values
-        return rows.data, TrainingRows(*of_rows, rows.table.workers)
+        return rows.data, TrainingRows(
+            codes, _outputs_first(rows.target), rows.weight, raw, values, rows.table.workers
+        )
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, of which none is "auto" any more, for so many rounds, and rows of

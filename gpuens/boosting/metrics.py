@@ -170,9 +170,10 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
 
 
 def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
-    arrays = rows_first(rows.y.astype(np.float64, copy=False)), rows_first(rows.raw)
     weight = {} if rows.weight.size == 0 else {"sample_weight": own_array(rows.weight)}
-    value = metric.function(*arrays, **weight)
+    value = metric.function(
+        rows_first(rows.y.astype(np.float64, copy=False)), rows_first(rows.raw), **weight
+    )
     try:
         return float(value)
     except (TypeError, ValueError) as error:

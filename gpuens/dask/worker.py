@@ -123,8 +123,7 @@ def _seat(job: Job, n_own: int) -> Iterator[None]:
         with sharing(Share(Alone(), 0, job.n_all, job.n_all)):
             yield
     else:
-        how = job.heartbeat, job.patience, RingOfGPUs
-        with join_ring(job.place, listener, *how) as ring:
+        with join_ring(job.place, listener, job.heartbeat, job.patience, RingOfGPUs) as ring:
             with sharing(Share(ring, job.first, n_own, job.n_all)):
                 yield
 

@@ -39,8 +39,9 @@ def explained(model: Any, X: Any, contribs: Any, interactions: Any) -> Any:
         shape = (values.shape[0], values.shape[-1], *(n + 1 for n in values.shape[1:-1]))
         result = device.xp.zeros(shape)
         features = (slice(-1),) * (values.ndim - 2)
-        axes = (0, values.ndim - 1, *range(1, values.ndim - 1))
-        result[(slice(None), slice(None), *features)] = values.transpose(*axes)
+        result[(slice(None), slice(None), *features)] = values.transpose(
+            0, values.ndim - 1, *range(1, values.ndim - 1)
+        )
         result[(slice(None), slice(None), *(-1,) * len(features))] = device.asarray(expected)
         return result[:, 0] if expected.size == 1 else result
 

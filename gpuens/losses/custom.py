@@ -384,8 +384,9 @@ class ArrayLoss(FunctionLoss):
     ) -> Sequence[Totals]:
         """Copy them from ``shared``."""
         own, second = (values[outputs.start : outputs.stop] for values in shared)
-        what = own, second, own[0, :0], weight, g, h
-        return gradients_of_outputs(formulas.Given(), *what, workers=self.workers)
+        return gradients_of_outputs(
+            formulas.Given(), own, second, own[0, :0], weight, g, h, workers=self.workers
+        )
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         if self.value is None:

@@ -135,8 +135,10 @@ def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np
 
     Inner nodes, which no prediction reaches, get the mean of their children by ``cover``.
     """
-    residual, how = rows.target - rows.raw, (quantile, rows.n_nodes, rows.workers)
-    value = leaf_quantiles(rows.leaf, residual, rows.whole_weight, *how)
+    residual = rows.target - rows.raw
+    value = leaf_quantiles(
+        rows.leaf, residual, rows.whole_weight, quantile, rows.n_nodes, rows.workers
+    )
     average_children(rows.left, rows.right, cover, value)
     return value
 
@@ -174,6 +176,7 @@ def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarra
     before, after = (row_values(Huber(delta), rows.target, f, nothing) for f in (rows.raw, moved))
     change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     one = rows.device.xp.ones_like(rows.raw)
-    what = after - before, one, nothing, rows.weight, change, ones
-    totals = gradients(Given(), *what, rows.workers)
+    totals = gradients(
+        Given(), after - before, one, nothing, rows.weight, change, ones, rows.workers
+    )
     return node_sums(rows, change, ones, totals)[0]

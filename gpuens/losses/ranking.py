@@ -261,8 +261,9 @@ class PairLoss(RankingLoss):
         """Take a Newton step of each position, as LightGBM does."""
         g, h = (device.xp.empty(position.shape[0], dtype=device.xp.float32) for _ in range(2))
         largest = largest_of_all(int(weight.max()), self.workers) if weight.size else 1.0
-        what = both[0], both[1], both[0, :0], weight / largest, g, h
-        totals = gradients(formulas.Given(), *what, self.workers)
+        totals = gradients(
+            formulas.Given(), both[0], both[1], both[0, :0], weight / largest, g, h, self.workers
+        )
         scales = fixed_point_scales(totals, g.shape[0], self.workers)
         sums = leaf_sums(position, g, h, scales, bias.value.size, self.workers)
         penalty = float(self.position_l2) * bias.counts

@@ -84,5 +84,6 @@ def add_newton_trees(
         ``trees.leaf`` may be overwritten by the next call with these codes.
     """
     op = implementation(__name__, g)
-    what = codes, n_bins, g, h, totals, raw
-    return op.add_newton_trees(*what, draws, factor, largest, params, rules, workers)
+    return op.add_newton_trees(
+        codes, n_bins, g, h, totals, raw, draws, factor, largest, params, rules, workers
+    )

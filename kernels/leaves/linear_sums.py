@@ -338,8 +338,7 @@ def _solve(
         is_complete = n_complete == n_rows[node]
         rest_g = 0.0 if is_complete or not is_bounded else total[node, 0] - sum_g
         rest_h = 0.0 if is_complete or not is_bounded else total[node, 1] - sum_h
-        own = sum_g, sum_h, slope, square, value[node], rest_g, rest_h, is_bounded
-        if not _is_better(*own):
+        if not _is_better(sum_g, sum_h, slope, square, value[node], rest_g, rest_h, is_bounded):
             continue
         constant, is_finite = -sum_g / sum_h, True
         for i in range(k):

@@ -73,8 +73,7 @@ def pack(
     int64, shape (n_outputs, 2)
         The sums of the integers.
     """
-    how = g, h, key, first, scales, words
-    found: np.ndarray = implementation(__name__, g).pack(begin, *how)
+    found: np.ndarray = implementation(__name__, g).pack(begin, g, h, key, first, scales, words)
     return found
 
 

@@ -80,8 +80,7 @@ def fit_shared_binner(
     for of_feature in counts:
         if of_feature is not None:
             collective.add(of_feature)
-    how = int(model.max_bins), int(model.cat_hash_groups), model._seed
-    return with_counts(binner, counts, *how)
+    return with_counts(binner, counts, int(model.max_bins), int(model.cat_hash_groups), model._seed)
 
 
 def fit_shared_sparse_binner(

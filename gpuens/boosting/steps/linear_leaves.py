@@ -134,15 +134,15 @@ class LinearLeafValues(LeafValues):
     ) -> LinearFits:
         value, features = tree.values.value, self._features(tree)
         scales = fixed_point_scales(rows.totals, rows.g.shape[0], rows.workers)
-        of_rows = rows.leaf, rows.g, rows.h, self._table
-        sums = linear_sums(*of_rows, features, scales, rows.workers)
+        sums = linear_sums(rows.leaf, rows.g, rows.h, self._table, features, scales, rows.workers)
         n_rows, is_bounded = tree.trees.n_samples[tree.nodes], largest < math.inf
         is_complete = features.complete_rows(sums) >= n_rows
         total = np.zeros((value.size, 2))
         if is_bounded and not is_complete.all():
             total = np.stack(node_sums(rows, rows.g, rows.h, rows.totals), axis=1)
-        how = self._ridge, min_sum_hessian, is_bounded
-        fits = solve_linear(features, sums, scales, n_rows, total, value, *how)
+        fits = solve_linear(
+            features, sums, scales, n_rows, total, value, self._ridge, min_sum_hessian, is_bounded
+        )
         if is_bounded:
             leaves = _leaves(fits, value, self.training.device)
             found = largest_linear_values(leaves, self._table, rows.leaf, rows.workers)

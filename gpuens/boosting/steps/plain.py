@@ -87,8 +87,9 @@ class RowSampler:
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training
         weight, device = training.rows.weight, training.device
-        how = seed, index, device, training.rows.workers
-        drawn = draw_rows(training.n_rows, fraction, weight, *how)
+        drawn = draw_rows(
+            training.n_rows, fraction, weight, seed, index, device, training.rows.workers
+        )
         return Sample(drawn, device.xp.empty(0, dtype=device.xp.float32))
 
     @lazy_property

@@ -224,8 +224,7 @@ def add_newton_trees(
 ) -> NewtonTrees:
     if not isinstance(codes, Codes) or workers is not ONE_WORKER:
         add = _add_trees_of_workers if isinstance(codes, Codes) else reference.add_newton_trees
-        what = codes, n_bins, g, h, totals, raw
-        return add(*what, draws, factor, largest, params, rules, workers)
+        return add(codes, n_bins, g, h, totals, raw, draws, factor, largest, params, rules, workers)
     kept = _tables(codes, n_bins, g.shape, params, rules)
     n = g.shape[1]
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]

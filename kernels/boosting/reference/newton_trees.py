@@ -44,11 +44,9 @@ def add_newton_trees(
     scales = [scales_for(own, g.shape[1], workers) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))
-    how = draws.rounding, draws.first, scales, workers
-    records = records_for(codes, g, h, everything, *how)
+    records = records_for(codes, g, h, everything, draws.rounding, draws.first, scales, workers)
     keys = [_draw(int(draws.tree), int(draws.first) + i) for i in range(len(totals))]
     trees = grow(codes, n_bins, records, np.array(keys, np.uint64), params, rules, workers)
-    limits = params.l2, params.min_sum_hessian, largest
-    values = newton_steps(trees, g, h, totals, *limits, workers)
+    values = newton_steps(trees, g, h, totals, params.l2, params.min_sum_hessian, largest, workers)
     add_values_of_trees(raw, trees.leaf, values, [factor] * len(values))
     return NewtonTrees(trees, values)

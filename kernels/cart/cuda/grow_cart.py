@@ -189,8 +189,9 @@ class CartBatch:
         find_splits(self.search, *of_round, self.sizes.tile_rows)
         write_splits(self.search, *of_round)
         open_nodes(*of_round, self.limits, self.sizes)
-        buffers = (self.table.codes, self.lists, self.aside)
-        partition(*buffers, *of_round, min(most, n_records), self.sizes)
+        partition(
+            self.table.codes, self.lists, self.aside, *of_round, min(most, n_records), self.sizes
+        )
         if self.search.summed.n_huge:
             clear(growing, line, self.search.settings[4], self.search.summed.lines)
 

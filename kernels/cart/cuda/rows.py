@@ -365,9 +365,8 @@ def partition(
     args += (growing.opened, growing.state, line)
     n_lists, n_records = lists.shape
     # One block of a warp for a small node, a large block for a large one.
-    for_small = (*args, 0, MOST_SMALL)
     blocks = -(-blocks_for(n_lists * most_nodes, 32) // n_lists)
-    launch(partition_kernel(*SMALL), (n_lists, blocks), SMALL[0], *for_small)
+    launch(partition_kernel(*SMALL), (n_lists, blocks), SMALL[0], *args, 0, MOST_SMALL)
     most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
     blocks = -(-blocks_for(n_lists * most_large) // n_lists)
     n_parts = growing.parts.shape[0]

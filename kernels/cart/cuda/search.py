@@ -183,8 +183,7 @@ def searchers(with_cuts: bool) -> Searchers:
             )
             n = i32(0)
         else:
-            own = (begin, end)
-            n, missing = find_slots(table, of_rows, bins, f, *own, lines, summed, shared)
+            n, missing = find_slots(table, of_rows, bins, f, begin, end, lines, summed, shared)
             at, n_steps = orders_of(features[f, CATEGORICAL], random_splits, entry_begin)
             # Constant: one bin and nothing missing.
             if n == 0 or n == 1 and missing < 0:
@@ -354,9 +353,8 @@ def settle_items(
             mixed = lines_of_huge[at, lines_of_huge.shape[1] - 1, 0] != 0
         else:
             # Classes were looked at when the node was made; equal targets show here.
-            own = (node.begin, node.end)
             mixed = is_classification(entry_begin) or is_mixed(
-                values, records, *own, flag, LARGE_BLOCK, t
+                values, records, node.begin, node.end, flag, LARGE_BLOCK, t
             )
         if not mixed and not is_classification(entry_begin):
             continue
@@ -516,8 +514,9 @@ def find_splits(
     tiles, rows = search.cut_tiles, search.rows
     if tiles.scores.shape[0]:
         # Their features with many bins, tile by tile.
-        of_search = (search.settings, tile_rows, search.large, tiles)
-        search_cut_tiles(rows, bins, nodes, growing, line, *of_search)
+        search_cut_tiles(
+            rows, bins, nodes, growing, line, search.settings, tile_rows, search.large, tiles
+        )
     # Large nodes, a feature a block; then which of the features is the best.
     of_round = (growing.limits, growing.state, line)
     args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)

@@ -240,8 +240,9 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
                 if at >= 0:
                     low, high, _ = summed_range(summed, n_bins)
                 else:
-                    own = (begin, end, f, n_bins)
-                    low, high, _ = find_range(codes, records, *own, found, block, t)
+                    low, high, _ = find_range(
+                        codes, records, begin, end, f, n_bins, found, block, t
+                    )
                 cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
             if at >= 0 and random_splits != 0:
                 # The sums on the left: added up with the sides of huge nodes, kept by the tile that

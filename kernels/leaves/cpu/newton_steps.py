@@ -81,8 +81,7 @@ def _step_worker(
     for t in range(n_trees):
         # Sums of the thread's rows, for all trees.
         own = sums[thread, offset[t] : offset[t + 1]]
-        of_tree = scales[t, 0], scales[t, 1], fixed, own
-        add_share(thread, n_threads, leaf[t], g[t], h[t], *of_tree)
+        add_share(thread, n_threads, leaf[t], g[t], h[t], scales[t, 0], scales[t, 1], fixed, own)
     # Behind the barrier all sums are there; the trees are shared out for the steps.
     wait(barrier, n_threads)
     for t in range(thread, n_trees, n_threads):
@@ -90,8 +89,9 @@ def _step_worker(
         own = sums[:, begin:end]
         add_threads(own)
         how = scales[t, 0], scales[t, 1], limits[0], limits[1], limits[2]
-        children = left[begin:end], right[begin:end]
-        take_steps(*children, own[0], how, value[begin:end], hessian[begin:end])
+        take_steps(
+            left[begin:end], right[begin:end], own[0], how, value[begin:end], hessian[begin:end]
+        )
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:

@@ -53,7 +53,6 @@ def newton_steps(
     for i in range(len(totals)):
         scales = fixed_point_scales(totals[i], int(g.shape[1]), workers)
         n_nodes = int(trees.offset[i + 1] - trees.offset[i])
-        own = trees.leaf[i, ...], g[i, ...], h[i, ...]
-        sums = leaf_sums_of(*own, scales, n_nodes, workers)
+        sums = leaf_sums_of(trees.leaf[i, ...], g[i, ...], h[i, ...], scales, n_nodes, workers)
         found.append(steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest))
     return found

@@ -86,5 +86,6 @@ def _choice(codes: Any, reached: Any, left_is_leaf: bool, right_is_leaf: bool) -
         return context.get_dummy_value()
 
     number = types.int64
-    places = number, types.uint8, types.uint8, reached, number, number, number
-    return types.void(codes, *places), codegen
+    return types.void(
+        codes, number, types.uint8, types.uint8, reached, number, number, number
+    ), codegen

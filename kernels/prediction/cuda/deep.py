@@ -324,18 +324,18 @@ def add_trees(trees: Trees, nodes: PackedNodes, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
     of_kind = kernels(X.dtype == np.float64, rows_of_tile(X) > 0)
     add = of_kind.add_values if trees.value.shape[1] == 1 else of_kind.add_vectors
-    args = (*_structure(trees, nodes), trees.value, trees.output, *cells_of(X), raw)
     block, blocks = tiles_of(X)
-    launch(add, blocks, block, *args)
+    launch(
+        add, blocks, block, *_structure(trees, nodes), trees.value, trees.output, *cells_of(X), raw
+    )
 
 
 def find_leaves(trees: Trees, nodes: PackedNodes, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     find = kernels(X.dtype == np.float64, rows_of_tile(X) > 0).find
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
-    args = (*_structure(trees, nodes), *cells_of(X), leaves)
     block, blocks = tiles_of(X)
-    launch(find, blocks, block, *args)
+    launch(find, blocks, block, *_structure(trees, nodes), *cells_of(X), leaves)
     return leaves
 
 

@@ -24,8 +24,7 @@ def discounted_gains(
     gain: Array, order: Array, queries: Queries, discount: Array, depth: int
 ) -> Array:
     out = np.empty(queries.begin.size - 1)
-    args = (gain, order, queries.begin, discount, depth, out)
-    run(_gains_worker, threads_for(gain.size), *args)
+    run(_gains_worker, threads_for(gain.size), gain, order, queries.begin, discount, depth, out)
     return out
 
 
@@ -47,6 +46,7 @@ def _precisions_worker(thread, n_threads, barrier, relevance, order, begin, dept
 
 def average_precisions(relevance: Array, order: Array, queries: Queries, depth: int) -> Array:
     out = np.empty(queries.begin.size - 1)
-    args = (relevance, order, queries.begin, depth, out)
-    run(_precisions_worker, threads_for(relevance.size), *args)
+    run(
+        _precisions_worker, threads_for(relevance.size), relevance, order, queries.begin, depth, out
+    )
     return out

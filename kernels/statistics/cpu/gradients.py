@@ -141,8 +141,9 @@ def fill_chunks(
             own_y = y[min(k, y.shape[0] - 1), begin:end]
             number = first_class + k if first_class >= 0 else first_class
             own_g, own_h = g[k, begin:end], h[k, begin:end]
-            of_rows = own_y, number, raw[k, begin:end], own_shift, own_weight, own_g, own_h
-            _chunk_gradients(loss, *of_rows, scratch)
+            _chunk_gradients(
+                loss, own_y, number, raw[k, begin:end], own_shift, own_weight, own_g, own_h, scratch
+            )
             for i in range(2):
                 bits, sums[k, i, chunk] = _measure(own_g if i == 0 else own_h, magnitudes)
                 largest[thread, k, i] = max(largest[thread, k, i], bits)

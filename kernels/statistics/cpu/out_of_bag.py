@@ -73,8 +73,7 @@ def add_to_chunks(
     (n_chunks, n_trees)."""
     shape = -(-leaf.shape[1] // SUM_CHUNK), leaf.shape[0]
     errors, n_new = np.empty(shape), np.zeros(shape, np.int64)
-    args = leaf, value, truth, begin, sums, n_models, errors, n_new
-    run(_worker, threads_for(leaf.size), *args)
+    run(_worker, threads_for(leaf.size), leaf, value, truth, begin, sums, n_models, errors, n_new)
     return errors, n_new
 
 

@@ -82,8 +82,9 @@ def _word_worker(thread, n_threads, barrier, g, h, begin, keys, scales, words, s
     for k in range(n_trees):
         sum_g = sum_h = i64(0)
         for i in range(u64(first), u64(last)):
-            how = keys[k], scales[k, 0], scales[k, 1]
-            qg, qh = integers(float(g[k, i]), float(h[k, i]), begin + i, *how)
+            qg, qh = integers(
+                float(g[k, i]), float(h[k, i]), begin + i, keys[k], scales[k, 0], scales[k, 1]
+            )
             words[k, i] = np.uint32((u64(qg) << u64(16)) | u64(qh))
             sum_g += qg
             sum_h += qh

@@ -87,8 +87,7 @@ def gradients_of_outputs(
         target = y if y.ndim == 1 else y[i, ...]
         if first_class != NO_CLASS:
             target = xp.astype(y == first_class + i, xp.float64)
-        own = raw[i, ...], shift, weight, g[i, ...], h[i, ...]
-        return gradients_of(loss, target, *own, workers)
+        return gradients_of(loss, target, raw[i, ...], shift, weight, g[i, ...], h[i, ...], workers)
 
     return each(of, range(raw.shape[0]), raw[0, ...], workers)
 

@@ -49,8 +49,7 @@ def _values(lower, upper, score, inverse, distribution, out):
 def _gradients_worker(thread, n_threads, barrier, lower, upper, score, inverse, distribution, out):
     n = score.size
     own = slice(n * thread // n_threads, n * (thread + 1) // n_threads)
-    of_rows = lower[own], upper[own], score[own]
-    _gradients(*of_rows, inverse, distribution, out[0, own], out[1, own])
+    _gradients(lower[own], upper[own], score[own], inverse, distribution, out[0, own], out[1, own])
 
 
 @kernel

@@ -68,6 +68,5 @@ def running_sums(values: Array) -> Array:
     launch(sum_blocks, blocks_for_rows(n, THREADS), THREADS, values, sums, totals)
     if n_blocks > 1:
         # The totals of blocks are summed up in the same way, a level higher.
-        args = (sums, running_sums(totals))
-        launch(add_totals, blocks_for_rows(n, THREADS), THREADS, *args)
+        launch(add_totals, blocks_for_rows(n, THREADS), THREADS, sums, running_sums(totals))
     return sums
