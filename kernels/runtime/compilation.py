@@ -61,11 +61,9 @@ class CpuKernel(Function):
         return self.py_func(*map(with_fields, args)) if in_python.get() else self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
-        from .disk import keep_on_disk  # here, so that no kernel is stamped with these files
-        from .uncollected import uncollected
+        from .disk import keep_on_disk  # here, so that no kernel is stamped with that file
 
         compiled = self._make_callable(numba)
-        compiled.compile = uncollected(compiled.compile)
         keep_on_disk(compiled)
         return compiled
 
