@@ -3,8 +3,8 @@
 Numba optimises a function, generates its machine code, and then links its optimised intermediate
 code into its callers, whose machine code is the one that runs. Here a function's own machine code
 is left out, and so are the passes that make its code longer: vectorisation and unrolling come when
-it is part of a kernel, as in link-time optimisation. A first boosting fit compiles in 23 CPU seconds
-so, and in 35 to 40 where Numba's own compiler does it.
+it is part of a kernel, as in link-time optimisation. A first boosting fit compiles in 23 CPU
+seconds so, and in 35 to 40 where Numba's own compiler does it.
 """
 
 from __future__ import annotations
