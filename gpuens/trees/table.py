@@ -16,6 +16,7 @@ from ..inputs.binning import SAMPLE_SIZE, Binner
 from ..inputs.cut_points import cut_points_of_sorted, cut_points_of_table, round_down
 from ..inputs.sparse_bins import fit_sparse_binner
 from ..kernels.binning.bin_values import bin_values
+from ..kernels.binning.rank_values import rank_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
@@ -113,7 +114,7 @@ def cart_table(
         if n_categories[f]:
             return _categories(column, int(n_categories[f]))
         if max_bins is None:
-            return _distinct(column, device)
+            return _distinct(column)
         return _ranges(column, None if cuts is None else cuts[f], max_bins, device)
 
     if device.has_numpy and max_bins is not None:
@@ -292,20 +293,12 @@ def _for_each(
     return map_in_threads(lambda f: encode(f, X[:, f]), range(X.shape[1]), n_threads)
 
 
-def _distinct(column: Array, device: Device) -> _Feature:
+def _distinct(column: Array) -> _Feature:
     """Give each distinct value a bin."""
-    xp = device.xp
-    order = xp.argsort(column, stable=False)  # NaN comes last
-    ordered = column[order]
-    ordered = ordered[: int(xp.count_nonzero(ordered == ordered))]
-    n = ordered.size
-    is_new = xp.ones(n, dtype=xp.bool)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    codes = xp.empty(column.size, dtype=xp.uint32)
-    codes[order[:n]] = xp.cumulative_sum(xp.astype(is_new, xp.int64)) - 1
-    values = to_numpy(ordered[is_new]).astype(np.float64)
-    codes[order[n:]] = values.size
-    return _Feature(codes, values, values, n < column.size)
+    ranks, distinct = rank_values(column)
+    values = to_numpy(distinct).astype(np.float64)
+    has_missing = bool((column != column).any())
+    return _Feature(ranks, values, values, has_missing)
 
 
 def _in_blocks(

@@ -31,7 +31,6 @@ LONG_MODULES = {
 LARGE_FOLDERS = {
     "gpuens": "modules at the front door are imported by users under their names",
     "gpuens/inputs": "a module for each kind of table and target that estimators read",
-    "kernels/runtime": "small parts of how kernels are compiled, found and started",
     "kernels/scalars": "formulas, a file for each subject",
     "tests/campaign": "one program, whose attacks are modules that it imports by name",
     "tests/ptx": "one machine, whose modules are read together",

@@ -30,7 +30,7 @@ FEWEST = 1000
 
 
 @inner
-def _count(keys, most, infinity, counts):
+def count_digits(keys, most, infinity, counts):
     """Turn the bits of floats into keys, and count the values of their digits."""
     counts[:] = 0
     for i in range(keys.size):
@@ -42,7 +42,7 @@ def _count(keys, most, infinity, counts):
 
 
 @inner
-def _begin(counts, n):
+def begin_digits(counts, n):
     """Turn counts into where each value of the digit begins; return whether all keys share it."""
     begin = 0
     for value in range(counts.size):
@@ -68,10 +68,10 @@ def _move(source, target, shift, begin):
 @inner
 def _sort(keys, spare, most, infinity, counts):
     """Sort the bits of floats; ``spare`` is scratch of the same size."""
-    _count(keys, most, infinity, counts)
+    count_digits(keys, most, infinity, counts)
     is_moved = False
     for d in range(counts.shape[0]):
-        if _begin(counts[d], keys.size):
+        if begin_digits(counts[d], keys.size):
             continue
         if is_moved:
             _move(spare, keys, u64(d) * DIGIT_BITS, counts[d])
@@ -100,13 +100,13 @@ def sort_rows(table: Array) -> Array:
         table.sort(axis=1)
         return table
     keys = table.view(f"u{table.itemsize}")
-    most, infinity = (u64(x) for x in (np.iinfo(keys.dtype).max, _infinity(table)))
     threads = min(threads_for(table.size), n_features)
     spare = np.empty((threads, n), keys.dtype)
-    run(_worker, threads, keys, spare, most, infinity, np.zeros(CACHE_LINE, np.int64))
+    run(_worker, threads, keys, spare, *largest_bits(table.dtype), np.zeros(CACHE_LINE, np.int64))
     return table
 
 
-def _infinity(table: np.ndarray) -> int:
-    """Return the bits of +inf."""
-    return int(np.array(np.inf, table.dtype).view(f"u{table.itemsize}"))
+def largest_bits(dtype: np.dtype) -> tuple[np.uint64, np.uint64]:
+    """Return the largest integer with as many bits as floats of a type, and the bits of +inf."""
+    integers = f"u{dtype.itemsize}"
+    return u64(np.iinfo(integers).max), u64(np.array(np.inf, dtype).view(integers))

@@ -65,7 +65,7 @@ RESULTS: dict[str, set[str]] = {
     "row_values": {""},
 }
 """The results, or fields of results, that are on the device."""
-OF_ARRAYS = {"cut_points", "sort_rows"}
+OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
     "gradients_of_piece", "grow", "grow_cart", "largest_linear_values", "leaf_sums",
