@@ -28,8 +28,6 @@ from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
-from ..inputs.categories import read_features
-from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
@@ -37,6 +35,7 @@ from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
+from ..tables.reading import training_features
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
 from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled
@@ -475,22 +474,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
         workers = rows.workers
-        table = table_of(rows.X, workers)
-        if not table.is_binned:
-            values = read_features(
-                rows.X,
-                home_of(rows.X, device),
-                estimator=self,
-                reset=fit and reset,
-                categorical_features=self.categorical_features,
-                name=X,
-                workers=workers,
-            ).values
-            if workers is not ONE_WORKER:
-                values = agreed_table(values, self, workers)
-            table = table_of(values, workers)
-        elif fit and reset:
-            rows.X.describe(self)
+        values = training_features(
+            rows.X, device, estimator=self, reset=fit and reset, name=X, workers=workers
+        )
+        table = table_of(values, workers)
         n = table.shape[0]
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
