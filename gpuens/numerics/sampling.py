@@ -22,6 +22,7 @@ from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS
+from ..kernels.statistics.row_draws import draw_below
 from ..kernels.statistics.samples import count_draws
 
 S32 = np.uint64(32)
@@ -236,6 +237,9 @@ def draw_rows(
     everything, keep = device.xp.empty(0, dtype=device.xp.int32), weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
+        if device.has_numpy and workers is ONE_WORKER:
+            rows = draw_below(weight, n, int(limit), _key_of_rows(seed, index))
+            return rows if rows.size < n else everything
         keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
     elif weight.size == 0:
         return everything
@@ -270,7 +274,7 @@ def small_draws(
     bool, shape (n,), on the device
     """
     xp, first = device.xp, workers.first
-    key = int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
+    key = _key_of_rows(seed, index)
     kept = xp.empty(n, dtype=xp.bool)
     least, at_least = 2**32 + 1, list[Array]()
     pieces = _pieces(n, device)
@@ -292,6 +296,10 @@ def small_draws(
         for rows_at_least in at_least:
             kept[rows_at_least] = True
     return kept
+
+
+def _key_of_rows(seed: int, index: int) -> int:
+    return int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
 
 
 def rows_where(kept: Array, device: Device) -> Array:

@@ -327,18 +327,20 @@ def frontier_of(
     n_bins: np.ndarray,
     rules: FeatureRules,
 ) -> Frontier:
-    """Return the tables of a batch of trees, kept from round to round as long as only the
-    statistics change. A smaller batch, as the last one of a round, is a part of them."""
+    """Return the tables of a batch of trees, kept from round to round as long as they suffice. A
+    smaller batch, as the last one of a round, is a part of them, and samples of rows differ in
+    size."""
     kept = derived(codes.rows, "frontier", dict)
-    what = n_records, params
-    if not (
-        kept.get("what") == what and kept["rules"] is rules and n_trees <= kept["tables"].trees.size
-    ):
+    is_kept = kept.get("params") == params and kept["rules"] is rules
+    if not (is_kept and n_trees <= kept["tables"].trees.size and n_records <= kept["n_records"]):
         keys = np.zeros(n_trees, np.uint64)
         tables = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
-        kept.update(what=what, rules=rules, tables=tables)
+        kept.update(params=params, n_records=n_records, rules=rules, tables=tables)
     found: Frontier = kept["tables"]
-    return found._replace(trees=found.trees[:n_trees])
+    trees = found.trees[:n_trees]
+    trees["begin"] = n_records * np.arange(n_trees)
+    trees["end"] = trees["begin"] + n_records
+    return found._replace(trees=trees)
 
 
 def workspace_of(

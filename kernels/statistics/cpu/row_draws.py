@@ -1,0 +1,41 @@
+"""Samples of the rows without replacement (contract: ``kernels.statistics.row_draws``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...scalars.rng import draw
+
+u64 = np.uint64
+NEVER = u64(2**32)
+"""The draw of a row of weight zero."""
+
+
+@inner
+def _bits(weight, row, key):
+    if weight.size > 0 and weight[row] == 0.0:
+        return NEVER
+    return draw(key, u64(row))
+
+
+@kernel
+def _draw_below(weight, limit, key, rows):
+    """Fill in the rows and return their number; ``rows`` has a place more than there are."""
+    n, m, least = rows.size - 1, 0, NEVER
+    for row in range(n):
+        bits = _bits(weight, row, key)
+        least = min(least, bits)
+        # Every row is written to the end of the list: no branch is guessed wrongly.
+        rows[m] = row
+        m += bits < limit
+    if m == 0:
+        for row in range(n):
+            rows[m] = row
+            m += _bits(weight, row, key) == least
+    return m
+
+
+def draw_below(weight: np.ndarray, n_rows: int, limit: int, key: int) -> np.ndarray:
+    rows = np.empty(n_rows + 1, np.int32)
+    return rows[: _draw_below(weight, u64(limit), u64(key), rows)]

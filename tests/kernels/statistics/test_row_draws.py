@@ -1,0 +1,35 @@
+"""Samples of the rows without replacement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.scalars.rng import draw
+from gpuens.kernels.statistics.row_draws import draw_below
+
+N = 700
+
+
+def expected_rows(weight, n, limit, key):
+    bits = np.array([int(draw(np.uint64(key), np.uint64(i))) for i in range(n)])
+    if weight.size:
+        bits[weight == 0] = 2**32
+    return np.flatnonzero((bits < limit) | (bits == bits.min()))
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2**31, int(0.8 * 2**32), 2**32 - 1])
+@pytest.mark.parametrize("n", [1, 2, N])
+def test_rows(target, n, limit):
+    some = (np.arange(n) % 3 == 0) * 1.5
+    for weight in (np.empty(0), some, np.zeros(n)):
+        found = target.host(target.run(draw_below, target.array(weight), n, limit, 12345))
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, expected_rows(weight, n, limit, 12345))
+
+
+def test_keys_draw_other_rows():
+    nothing, half = np.empty(0), 2**31
+    assert not np.array_equal(
+        draw_below(nothing, N, half, 1)[:100], draw_below(nothing, N, half, 2)[:100]
+    )
