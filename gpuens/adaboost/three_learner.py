@@ -33,7 +33,7 @@ from .learners import class_numbers, new_member, read_any
 MOST_DRAWS = 100
 """Random sets for the first learner, one of which must hold both classes."""
 FIRST, PARTS, RIGHT = range(3)
-"""What is drawn; the draws for each have numbers of their own."""
+"""Purposes of draws; each has numbers of its own."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -105,7 +105,7 @@ class RoundSettings:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What all steps of all rounds work on.
+    """Data and settings that all steps of all rounds share.
 
     Parameters
     ----------

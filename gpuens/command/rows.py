@@ -30,7 +30,7 @@ LONGEST_CELL = 2**31 - 1
 _BLANK_LINE = [""]
 """In a table of one column this may be a missing cell, unless only blank lines follow."""
 MARKED = (b"\n#", b"\r#")
-"""What lines of comments begin with."""
+"""Beginning of a line that is a comment."""
 UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
 

@@ -33,7 +33,7 @@ IMPORTING = 60.0
 """Seconds for which a worker that imports libraries may be silent, beyond the heartbeat: while a
 library is loaded, nothing else runs in its process, and a busy machine takes long over it."""
 SLOW = 20.0
-"""The same of a worker that has imported them, which may unpack large parts."""
+"""Seconds for which a worker that has imported them may be silent: it may unpack large parts."""
 MOMENT = 1.0
 """Seconds in which workers notice that another one has failed."""
 FETCHING = 1.0

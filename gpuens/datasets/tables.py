@@ -24,7 +24,7 @@ BLOCK = 2**18
 """Cells made at once: they fit a core's cache, and take about 10 MB with all that is kept beside
 them. Four times as many made NumPy half as fast."""
 LARGE_BLOCK = 2**23
-"""The same where a block costs some launches on a device: about 300 MB."""
+"""Cells made at once on a device, where each block costs some launches: about 300 MB."""
 
 Block = Callable[[BlockDraws], tuple[Any, Any]]
 """The features (float32, shape (n_features, n_rows)) and the target (shape (n_rows,)) of a block

@@ -121,7 +121,7 @@ def _read(document: Field, classes: Any) -> Parts:
 
 
 Columns = dict[tuple[str, int], tuple[int, bool]]
-"""Of each feature, by its kind and number: its column, and whether its NaN goes left."""
+"""Column of each feature, by its kind and number, and whether its NaN goes left."""
 
 
 def _columns_of(info: Field) -> tuple[Columns, int]:

@@ -52,7 +52,7 @@ LINKS = {
 }
 VERSIONS = ("v2", "v3", "v4")
 ENDS = ("\nend of trees", "\nfeature importances:")
-"""What follows the trees, in the second version of the text as in others."""
+"""Lines behind the last tree, in the second version of the text and in others."""
 MOST_NODES = 2**31 - 1
 IS_CATEGORY, DEFAULT_LEFT, NO_MISSING, ZERO_MISSING = 1, 2, 0, 1
 NAMES = {"left": "left_child", "right": "right_child", "value": "leaf_value",

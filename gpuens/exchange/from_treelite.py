@@ -38,7 +38,7 @@ TYPES = ("float32", "float64")
 COMPARISONS = ("<", "<=", ">", ">=")
 LARGEST_INT = 2**31 - 1
 NO_NUMBER, NULL = '"threshold":,', '"threshold":null,'
-"""How Treelite dumps an infinite threshold, and how JSON can hold it."""
+"""Infinite thresholds as Treelite dumps them, and as JSON can hold them."""
 NAMES = {"left": "left_child", "right": "right_child", "value": "leaf_value",
          "cover": "sum_hess or data_count", "sets": "category_list"}  # fmt: skip
 

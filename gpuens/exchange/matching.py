@@ -220,7 +220,7 @@ SPELLINGS: dict[str, Callable[[Any], str]] = {
     "lightgbm": lambda name: str(name).replace(" ", "_"),
     "xgboost": lambda name: " ".join(map(str, name)) if isinstance(name, tuple) else str(name),
 }
-"""How libraries store the name of a data frame's column, where not as it is."""
+"""Forms in which libraries store the name of a data frame's column, where they change it."""
 
 
 def with_features(X: Any, estimator: Any) -> Any:

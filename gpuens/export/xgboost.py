@@ -16,7 +16,7 @@ CATEGORICAL = 1
 OBJECTIVES = {"identity": "reg:squarederror", "exp": "count:poisson", "logistic": "binary:logistic",
               "softmax": "multi:softprob"}  # fmt: skip
 BASE_SCORES = {"exp": "1E0", "logistic": "5E-1"}
-"""What becomes a raw score of zero; "0E0" for other links."""
+"""Base scores that become a raw score of zero; "0E0" for other links."""
 
 
 def to_xgboost(model: Any, path: str | os.PathLike[str], *, allow_rounding: bool = False) -> None:

@@ -417,7 +417,7 @@ class _Layout(NamedTuple):
     high: float
     levels: np.ndarray
     scale: float
-    """How much larger the boxes could be."""
+    """Factor by which the boxes could be larger."""
 
 
 def _measure(ax: Any, boxes: list[Any], left: np.ndarray, depth: np.ndarray) -> _Layout:

@@ -166,7 +166,7 @@ LOSSES = {
     "absolute_error": lambda y, value: np.abs(y - value),
     "poisson": lambda y, value: 2.0 * (xlogy(y, y / value) - y + value),
 }
-"""Of one row and one output; the last one is the Poisson deviance."""
+"""Losses of one row and one output; the last one is the Poisson deviance."""
 
 
 def held_out_loss(

@@ -26,7 +26,7 @@ from .ahead import begun
 from .file import MappedArray
 
 BLOCK_BYTES = 4096
-"""What is read past the system's cache begins and ends with a block, in the file and in memory."""
+"""Size of a block of direct reads, which begin and end with one in the file and in memory."""
 AHEAD = 2
 """Slabs that are read at the same time, while another one is walked over."""
 

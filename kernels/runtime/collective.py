@@ -4,7 +4,7 @@ Each worker runs the same training on its own range of rows. What depends on all
 a ``Collective``, so that all workers see the same numbers and decide alike. Contracts add up the
 results of their operations, which see nothing but a table; growth and the quantiles of leaves add
 up in between, in the rounds that they are made of. The argument ``workers`` says who shares the
-rows, ``ONE_WORKER`` that nobody does.
+rows, ``ONE_WORKER`` that one process has all of them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from .sources import stamp_of_sources
 
 _warning = ForkSafeLock()
 _warned: set[str] = set()
-"""What a warning was given for; each is given once."""
+"""Subjects of warnings, each of which is given once."""
 
 
 def keep_on_disk(compiled: Any) -> bool:

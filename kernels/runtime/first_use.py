@@ -61,4 +61,4 @@ def _advice() -> str:
 
 
 watch = CompilationWatch()
-"""Of this process."""
+"""The messages of this process."""

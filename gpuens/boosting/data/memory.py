@@ -55,7 +55,7 @@ STREAMING_SHARE = 1 / 32
 COMPILING_BYTES = 2**28
 """Memory that is left to Numba for compiling the kernels of a training: 171 MB were measured."""
 UNPLANNED_SHARE = 1 / 2
-"""What rounds may take beyond a plan, which rows of a file must not take from them."""
+"""Share of the free memory beyond the plan left to rounds: rows of a file do not get it."""
 GATHERED_BYTES = 2 * 8
 """Bytes of a number of a row of any worker, as the workers send it and in the array of all rows."""
 FUNCTION_BYTES = 5 * 8
@@ -240,8 +240,8 @@ STEP_BYTES: dict[type[Loss], int] = {
 }  # fmt: skip
 """Bytes of a row while the values of leaves are found that are not Newton steps."""
 STEP_BYTES_OF_OUTPUTS, SEARCH_BYTES, WEIGHTED_BYTES = 16, 40, 5
-"""The same where trees have several outputs, where steps are searched for, and while the rows that
-have a weight are listed."""
+"""Bytes of a row where trees have several outputs, where steps are searched for, and while the rows
+that have a weight are listed."""
 PROJECTION_BYTES = 32
 """Bytes of a row while the gradients of all outputs are added up for one tree, and its weight."""
 READING_BYTES = 12

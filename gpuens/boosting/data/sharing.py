@@ -135,8 +135,8 @@ class _OnFirstWorker:
 def hold_out(
     rows: RawRows, split: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]], reads_target: bool
 ) -> list[RawRows]:
-    """Hold rows out of a shared table: return the training rows of this worker, shared anew, and
-    all rows held out.
+    """Hold rows out of a shared table: return the training rows of this worker, of those that are
+    left, dealt to the workers again, and all rows held out.
 
     Parameters
     ----------

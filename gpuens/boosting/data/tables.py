@@ -42,7 +42,7 @@ class FeatureTable:
     is_binned: ClassVar[bool] = False
     is_sparse: ClassVar[bool] = False
     without_values: ClassVar[tuple[str, str, str] | None] = None
-    """What the table is, why it has no numbers, and what to pass instead, where it has none."""
+    """For errors: the table, the reason why it has no numbers, and a table to pass instead."""
 
     def __init__(self, values: Any, workers: Share = ONE_WORKER) -> None:
         self.values, self.workers = values, workers

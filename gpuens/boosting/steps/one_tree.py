@@ -2,7 +2,7 @@
 (``multi_strategy="multi_output_tree"``).
 
 The tree is grown on one sum of the gradients of all outputs, with random factors that are drawn
-anew in every round (Iosipoi and Vakhrushev 2022, "SketchBoost": a projection of the gradients to
+again in every round (Iosipoi and Vakhrushev 2022, "SketchBoost": a projection of the gradients to
 one dimension). On average a split gains from it what it gains over all outputs together. So growth
 is that of a tree of one output, whatever runs it, and costs as much; only the values of the leaves
 are found for each output, as its loss has them.

@@ -119,7 +119,7 @@ class PieceGrowth(TreeGrowth):
 
     def start(self, round_: Round, outputs: range, totals: Sequence[Totals]) -> Batch:
         training, statistics = self.training, self.gradients.statistics
-        del self.gradients.statistics  # 4 bytes a row, which the next round makes anew
+        del self.gradients.statistics  # 4 bytes a row, which the next round makes again
         rows, params = training.rows, params_of(training, round_.sample)
         k = outputs.start
         keys = training.tree_keys(round_, outputs)

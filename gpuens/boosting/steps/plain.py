@@ -42,7 +42,7 @@ from .sampling import (
 BATCH_RECORDS = 2_000_000
 """Most records of the trees of one batch on the CPU: more would not fit into its caches."""
 BATCH_RECORDS_ON_GPU = 2**24
-"""The same on a GPU, where the host waits for each batch and a record takes 36 bytes."""
+"""Most records of a batch on a GPU, where the host waits for each, and a record takes 36 bytes."""
 
 
 def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:

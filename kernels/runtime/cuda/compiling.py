@@ -24,7 +24,7 @@ from ...scalars.deferred import declaration
 from ..disk import keep_on_disk
 
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
-"""How libNVVM names its version in PTX."""
+"""Line of PTX with the version of libNVVM."""
 PACKAGE = __package__.removesuffix(".runtime.cuda")
 
 
