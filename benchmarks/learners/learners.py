@@ -16,6 +16,9 @@ intervals
 oblique
     Errors of oblique forests beside plain ones, on sparse parity and Trunk's normal classes (Tomita
     et al. 2020) with the error of the best rule, and on held-out quarters of real tables.
+targets
+    Sixteen generated targets, a tree a round for all of them, beside XGBoost's trees of vector
+    leaves at the same rounds and rate: the error on fresh rows, and fits.
 
 A library that is not installed takes no part. Seconds are those of all threads of the process.
 """
@@ -34,6 +37,7 @@ from .distributions import COVERAGE, VARIED, distributions, intervals
 from .oblique import BEST, GENERATED, oblique
 from .ranking import ranking
 from .survival import survival
+from .targets import targets
 from .values import Values
 
 HIGHER_IS_BETTER = ("ranking", "survival")
@@ -71,6 +75,7 @@ MOST_LOST = {"ranking": 0.005, "survival": 0.005, "distributions": 0.0}
 LARGEST_RATIOS = {"ranking": 0.6, "survival": 0.1, "distributions": 0.1}
 """Goal of the CPU time, relative to the fastest other library."""
 LARGEST_ERROR, TOLERANCE = 0.7, 0.01
+LARGEST_OF_TARGETS = {"error": 1.0, "cpu": 0.3}
 
 
 def goals(content: Content) -> Iterator[Goal]:
@@ -82,6 +87,13 @@ def goals(content: Content) -> Iterator[Goal]:
         if case not in VARIED:
             what = f"the distance of the coverage of conformal intervals ({case}) from 90 %"
             yield Goal(what, TOLERANCE, abs(row["coverage"] - COVERAGE))
+    for case, libraries in measured(results.get("targets", {})).items():
+        if "XGBoost" in libraries:
+            for name, limit in LARGEST_OF_TARGETS.items():
+                ours, theirs = (median(libraries[who][name]) for who in (OURS, "XGBoost"))
+                what = "CPU time of a fit" if name == "cpu" else name
+                what = f"the {what} of 16 targets on {case}, relative to XGBoost's vector leaves"
+                yield Goal(what, limit, ours / theirs)
     for case, libraries in measured(results.get("oblique", {})).items():
         ours, theirs = (fmean(libraries[name]["error"]) for name in (OURS, THEIRS))
         if case in GENERATED and theirs:
@@ -116,7 +128,7 @@ PROGRAM = Program(
     "learners", __doc__,
     {
         "ranking": ranking, "survival": survival, "distributions": distributions,
-        "intervals": intervals, "oblique": oblique,
+        "intervals": intervals, "oblique": oblique, "targets": targets,
     },
     {
         "data": (DATA, "folder of the real tables"),

@@ -12,7 +12,7 @@ import gpuens
 from benchmarks import __main__
 from benchmarks.common.peers import BOTH, present
 from benchmarks.common.places import Host
-from benchmarks.learners import distributions, learners, oblique, ranking, survival, values
+from benchmarks.learners import distributions, learners, oblique, ranking, survival, targets, values
 from benchmarks.programs import first_model, fit, forests, kernels, memory, predict
 
 TINY = "--rows 500 --trees 2 --repeats 1 --threads 1".split()
@@ -274,6 +274,16 @@ class TestLearners:
         for own in found["ames"].values():
             assert len(own["error"]) == 3 and 2.0 < min(own["error"]) < 30.0
         assert "vehicle.npz is not in" in found["vehicle"]["gaps"][0]
+
+    def test_targets(self, run, only, monkeypatch):
+        only()
+        monkeypatch.setattr(targets, "SEEDS", 2)
+        monkeypatch.setattr(targets, "ROWS", {"400 rows": 400})
+        found = run(learners, *"--rounds 20 --threads 1 --only targets".split())["results"]
+        libraries = found["targets"]["400 rows"]
+        assert list(libraries) == ["gpuens", "gpuens, a tree each"]
+        for own in libraries.values():
+            assert len(own["cpu"]) == 2 and 0.7 < min(own["error"]) < max(own["error"]) < 4.0
 
 
 class TestCommand:
