@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
 from itertools import islice
 from typing import Any, Protocol
 
@@ -240,7 +241,8 @@ def fit_members(
     device : Device
         Of y, and of X unless ``grows_batches``, which reads X wherever it is.
     n_jobs, verbose
-        As for joblib, where the members are fitted one by one on the host.
+        As for joblib, where the members are fitted one by one on the host. Members of this package
+        get a thread each and share X; others, which may hold Python's lock, a process.
 
     Returns
     -------
@@ -251,8 +253,34 @@ def fit_members(
         features = [plan.features(m) for m in members]
         seeds = [plan.random_states(m, 1)[0] for m in members]
         return base._fit_batch(X, y, None, samples, features, seeds)
-    with Parallel(n_jobs=jobs_for(X, device, n_jobs), verbose=verbose) as parallel:
+    jobs = jobs_for(X, device, n_jobs)
+    if jobs > 1 and takes_threads(base):
+        return _fit_in_threads(base, plan, members, X, y, device, jobs, verbose)
+    with Parallel(n_jobs=jobs, verbose=verbose) as parallel:
         return parallel(delayed(_fit_member)(base, plan, m, X, y, device) for m in members)
+
+
+def _fit_in_threads(
+    base: Any, plan: SamplingPlan, members: range, X: Any, y: Any, device: Device, n_jobs: int,
+    verbose: int,
+) -> list[Any]:  # fmt: skip
+    """Fit members of this package, each on one thread."""
+    task = clone(base).set_params(n_jobs=1), plan
+    with Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads") as parallel:
+        models: list[Any] = parallel(
+            # A thread begins without the context of the one that starts it.
+            delayed(copy_context().run)(_fit_member, *task, m, X, y, device)
+            for m in members
+        )
+    for model in models:
+        model.n_jobs = base.n_jobs
+    return models
+
+
+def takes_threads(model: Any) -> bool:
+    """Return whether a model is one of this package's, which use several threads."""
+    own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return own and "n_jobs" in model.get_params(deep=False)
 
 
 def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:
