@@ -28,6 +28,7 @@ from .estimators.base import PACKAGE, PAGE
 from .estimators.docstrings import documented
 from .estimators.parameters import threads_of
 from .inputs.labels import as_classes
+from .members.fitting import takes_threads
 from .memory_plans import trainings_at_once
 
 CELLS_WORTH_THREADS = 2_000_000
@@ -133,16 +134,10 @@ def _fits_side_by_side(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -
     return n_threads if room is None else min(n_threads, room)
 
 
-def _takes_threads(model: Any) -> bool:
-    """Return whether a model is one of this package's, which use several threads."""
-    own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return own and "n_jobs" in model.get_params(deep=False)
-
-
 @contextmanager
 def _on_one_thread(model: Any, wanted: bool) -> Iterator[None]:
     """Make a model train on one thread, and restore its ``n_jobs`` afterwards."""
-    if not (wanted and _takes_threads(model)):
+    if not (wanted and takes_threads(model)):
         yield
         return
     before, model.n_jobs = model.n_jobs, 1
@@ -302,11 +297,11 @@ class _SideBySide:
         side_by_side = n_threads > 1
         on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
-        takes_threads = _takes_threads(estimator)
+        is_own = takes_threads(estimator)
         try:
             if side_by_side:
                 self.n_jobs = n_threads
-                if takes_threads:
+                if is_own:
                     self.estimator = clone(estimator).set_params(n_jobs=1)
             else:
                 self.n_jobs = 1
@@ -317,7 +312,7 @@ class _SideBySide:
                 super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:
             self.n_jobs, self.estimator, self.scoring = before, estimator, scoring
-        if takes_threads and hasattr(self, "best_estimator_"):
+        if is_own and hasattr(self, "best_estimator_"):
             self.best_estimator_.set_params(n_jobs=estimator.n_jobs)
         return self
 

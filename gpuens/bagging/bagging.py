@@ -271,6 +271,15 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
     def _averages_values(self) -> bool:
         return self.voting != "hard"
 
+    def _with_labels(self, model: Any) -> Any:
+        if len(model.classes_) != self.n_classes_:
+            raise ValueError(
+                f"averaged() needs members that know all {self.n_classes_} classes, got "
+                f"{len(model.classes_)}: raise max_samples."
+            )
+        model.classes_ = self.classes_
+        return model
+
     def _ask(self, device: Device) -> Callable[..., Any]:
         return partial(class_shares, n_classes=self.n_classes_, voting=self.voting, device=device)
 

@@ -31,6 +31,7 @@ from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..kernels.runtime.cpu.team import using_threads
+from ..members.averaged import averaged_model
 from ..members.fitting import (
     device_for,
     fit_members,
@@ -212,7 +213,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         own = grown_on.asarray(rows_of_share(target, workers))
         with of_ensemble():
             self.estimators_ = members + fit_members(
-                base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
+                base, plan, new, values, own, grown_on, self.n_jobs, self.verbose, of_ensemble
             )
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]
@@ -220,6 +221,52 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             self._set_oob_score(values, target, device, workers)
         warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws, weight)
         return self
+
+    def averaged(self) -> Any:
+        """Return boosted members as one model of their kind: the mean of their raw predictions.
+
+        Its ``forest_`` has the trees of all members, with values divided by their number. So it
+        predicts in one pass, is saved in a file that is read without the bag, has one Shapley value
+        for each feature, and can be exported. ``decision_function`` is the mean of those of the
+        members. Predictions are computed from the mean: probabilities, and counts or amounts of
+        losses with a logarithmic link, differ from those of the bag, which averages predictions.
+
+        Returns
+        -------
+        GradientBoostingClassifier or GradientBoostingRegressor
+            Fitted; the bag does not change. ``n_iter_`` counts the rounds of all members, which
+            staged predictions pass one member after the other; ``evals_result_`` is empty.
+
+        Raises
+        ------
+        TypeError
+            The members are not boosted models of this package.
+        ValueError
+            Members see a part of the features, lack classes, begin with ``init``, or have a
+            baseline hazard of their own (``loss="cox"``).
+        """
+        check_is_fitted(self)
+        members = self.estimators_
+        if not hasattr(type(members[0]), "n_trees_per_iteration_"):
+            raise TypeError(
+                f"averaged() is for bags of gradient boosting of gpuens, got members of type "
+                f"{type(members[0]).__name__}. Predict with the bag."
+            )
+        everything = np.arange(self.n_features_in_)
+        if not all(np.array_equal(own, everything) for own in self.estimators_features_):
+            raise ValueError(
+                f"averaged() needs members that see all features, got max_features="
+                f"{self.max_features} and bootstrap_features={self.bootstrap_features}: set "
+                "max_features=1.0, bootstrap_features=False, and colsample_bytree of the members."
+            )
+        model = averaged_model(members)
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        return self._with_labels(model)
+
+    def _with_labels(self, model: Any) -> Any:
+        """Give a model that was fitted as a member the labels of the classes."""
+        return model
 
     def _training_work(self, X: Any, y: Any) -> Work | None:
         return training_work(self._base_estimator(), X, y, self.n_estimators)

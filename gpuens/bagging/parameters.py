@@ -46,8 +46,9 @@ BAGGING = """Parameters
     Running
         Where and how members are fitted.
     n_jobs : int or None, default=None
-        Processes that fit members and predict with them, through joblib; None is 1. Members on
-        a GPU work one after the other. The model does not depend on it.
+        Processes that fit members and predict with them, through joblib; None is 1. Members of
+        this package are fitted in threads. Members on a GPU work one after the other. The model
+        does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
         same call gives the same model.

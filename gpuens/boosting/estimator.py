@@ -6,7 +6,7 @@ import copy
 import sys
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -28,10 +28,12 @@ from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
+from ..inputs.category_bins import set_bins
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
+from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
@@ -64,6 +66,7 @@ from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
 from .steps.linear_leaves import require_linear
 from .steps.one_tree import width_of
+from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
 
@@ -222,7 +225,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 print(plan, file=sys.stderr)
         with plan.explaining():
             if is_new:
-                self._binner = sets[0].table.fit_binner(self, sets[0].weight, device)
+                self._binner = sets[0].table.fit_binner(chosen, sets[0].weight, device)
             binner = self._binner
             if columns is not None:
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
@@ -251,11 +254,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         loss, builder = self._begin(sets[0], before, settings, device)
         dropout = self._dropout_after(before, builder, binner)
         start = builder.freeze()
+        settings, own_bins = replace(settings, in_pieces=memory.in_pieces), NO_BINS
+        if self._categories is not None:
+            ranking = loss, start.base, binner, settings, device
+            binner, settings, own_bins = rank_categories(self, sets[0], is_new, *ranking)
+            self._binner = binner if own_bins else self._binner
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
         how = binner, device, dropout, memory.streams
         binned = [self._bin(sets.pop(0), start, *how) for _ in range(len(sets))]
         (_, rows), *watched = binned
+        for feature, bins in own_bins.items():
+            set_bins(cast(Codes, rows.codes), feature, device.asarray(bins))
         if memory.streams:
             rows.codes = streamed(rows.codes, memory.n_resident)
         if self.verbose or (self.do_early_stopping_ and not watched):
@@ -274,7 +284,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             bool(self.keep_best),
             device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
-        settings = replace(settings, in_pieces=memory.in_pieces)
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
         if searches:

@@ -11,8 +11,10 @@ import numpy as np
 from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
 from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
+from ..inputs.category_bins import CategoryBinner
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.leaves.linear_sums import LinearFits
+from ..kernels.runtime.dtypes import N_SLOTS
 from .round_data import OutputTree
 
 _NO_SETS = np.empty(0, np.int32), np.empty(0, np.uint32)
@@ -44,13 +46,16 @@ class ForestBuilder:
         tree = outputs[0]
         grown, nodes, factor = tree.trees, tree.nodes, tree.factor
         begin, categories = _NO_SETS
-        if grown.left_codes.size:
-            begin, categories = _category_sets(grown, nodes, binner)
+        bin_, missing_left = grown.bin[nodes], grown.missing_left[nodes]
+        if isinstance(binner, CategoryBinner):
+            missing_left = missing_left.copy()
+            begin, categories = _category_sets(grown, nodes, binner, missing_left)
+            bin_ = np.where(begin >= 0, -1, bin_)
         value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
         cover = np.sum([own.values.hessian for own in outputs], axis=0) / len(outputs)
         added: dict[str, np.ndarray] = {
             "output": np.array([tree.output], np.int32),
-            "missing_left": grown.missing_left[nodes],
+            "missing_left": missing_left,
             "left": grown.left[nodes],
             "right": grown.right[nodes],
             "category_begin": begin,
@@ -63,7 +68,7 @@ class ForestBuilder:
         }
         if self._is_linear:
             added |= _linear_arrays(tree.linear, value[:, 0], factor)
-        self._coded.append((added, grown.feature[nodes], grown.bin[nodes], binner))
+        self._coded.append((added, grown.feature[nodes], bin_, binner))
         self._trees.append(added)  # last: Ctrl-C must not leave a tree that is never decoded
 
     def _decode(self) -> None:
@@ -145,15 +150,22 @@ def _linear_arrays(
 
 
 def _category_sets(
-    trees: GrownTrees, nodes: slice, binner: Binner
+    trees: GrownTrees, nodes: slice, binner: CategoryBinner, missing_left: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes."""
+    """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes, and correct
+    ``missing_left`` where a feature is ranked."""
     begin = np.full(nodes.stop - nodes.start, -1, np.int32)
     sets = [np.empty(0, np.uint32)]
-    feature = trees.feature[nodes]
+    feature, bins = trees.feature[nodes], trees.bin[nodes]
+    by_set = (bins < 0) | binner.is_ranked[feature]
     end = 0
-    for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):
-        codes = trees.left_codes[nodes.start + node]
+    for node in np.flatnonzero((feature >= 0) & by_set):
+        if bins[node] < 0:
+            codes = trees.left_codes[nodes.start + node]
+        else:
+            missing_left[node] = binner.bin_of_missing(int(feature[node])) <= bins[node]
+            in_left = np.arange(N_SLOTS) <= bins[node]
+            codes = np.packbits(in_left, bitorder="little").view("<u4").astype(np.uint32)
         sets.append(binner.left_categories(int(feature[node]), codes))
         begin[node] = end
         end += sets[-1].size

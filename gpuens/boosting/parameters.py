@@ -79,7 +79,7 @@ class BoostingParameters:
     cat_smooth: float | str = "auto"
     cat_l2: float = 0.0
     max_cat_to_onehot: int = 4
-    cat_hash_groups: int = 1
+    cat_hash_groups: int | str = "auto"
     monotonic_cst: Any = None
     interaction_cst: Any = None
     early_stopping: bool | str = False
@@ -171,7 +171,7 @@ RULES = {
     "cat_smooth": one_of("auto") | NOT_NEGATIVE,
     "cat_l2": NOT_NEGATIVE,
     "max_cat_to_onehot": COUNT,
-    "cat_hash_groups": COUNT,
+    "cat_hash_groups": one_of("auto") | COUNT,
     "class_weight": NONE | one_of("balanced") | CLASS_FACTORS,
     "subsample": one_of("auto") | SHARE,
     "sampling": one_of(*SCHEMES),
@@ -213,7 +213,8 @@ def check_parameters(estimator: Any) -> None:
         Names the parameter, what it got and what it wants.
     """
     check_rules(estimator, RULES)
-    if int(estimator.cat_hash_groups) > int(estimator.max_bins):
+    groups = estimator.cat_hash_groups
+    if not is_auto(groups) and int(groups) > int(estimator.max_bins):
         raise ValueError(
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."

@@ -143,7 +143,7 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         a data frame has a categorical type. A split sends a group of categories to either side:
         the best cut in the order of their mean gradients. Missing values, and categories that
         were not in the training data, go where a split learned to send what is rare or missing.
-        Of more categories than ``max_bins`` the rarest share bins (see ``cat_hash_groups``).
+        More categories than ``max_bins`` share bins (see ``cat_hash_groups``).
     cat_smooth : float or "auto", default="auto"
         Added to the sum of the second derivatives of a category where categories are ordered.
         A category with fewer rows in a node counts as missing there. "auto": 10, or less for a
@@ -157,10 +157,17 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         Raise it (10) where features with many categories are chosen too often.
     max_cat_to_onehot : int, default=4
         A feature with at most so many categories is split into one and the others instead.
-    cat_hash_groups : int, default=1
+    cat_hash_groups : int or "auto", default="auto"
         Of a feature with more categories than ``max_bins``, the most frequent have a bin each and
         the others are hashed into so many groups, a bin each, that no split divides. At most
-        ``max_bins``: then all are hashed. Raise it where the rare categories carry signal.
+        ``max_bins``: then all are hashed. "auto": categories of similar mean gradients before the
+        first tree share bins, which are split in the order of these means. A mean is shrunk by
+        its number of rows, and rows of rare categories are binned by the mean of others, so that
+        they are not overfitted; hence the loss of training rows is not that of their predictions,
+        and a warm start does not continue bit for bit. One group where the means are mostly noise
+        (a mean would need more than twice the rows of an average category to be as credible as
+        that of all, see ``cat_smooth``), for several outputs, a ``BinnedTable``, ``linear_leaves``
+        and ``dropout``.
     Dropout
         DART: rounds that leave out earlier trees, so that later ones are not left with trifles.
     dropout : float, default=0.0

@@ -26,12 +26,14 @@ class CategoryBinner(Binner):
     """Cut points of numeric features, and the bins of the categories of the others.
 
     Every category has its own bin if there are enough bins. Otherwise the rarest categories are
-    hashed into groups with one bin each, which no split divides.
+    hashed into groups with one bin each, which no split divides; or categories are ranked: a bin
+    holds those of similar means, and ``thresholds`` are the cuts between these.
 
     Parameters
     ----------
     bins : tuple of uint8 arrays or None
-        ``bins[f][c]`` is the bin of category c of feature f; None for a numeric feature.
+        ``bins[f][c]`` is the bin of category c of feature f; None for a numeric feature. That of
+        missing values is last where categories are ranked, otherwise ``MISSING``.
     """
 
     bins: tuple[np.ndarray | None, ...] = ()
@@ -40,7 +42,8 @@ class CategoryBinner(Binner):
     def n_bins(self) -> np.ndarray:
         numeric = super().n_bins
         of_categories = [
-            n if b is None else int(b.max()) + 1 for n, b in zip(numeric, self.bins, strict=True)
+            n if b is None or n > 1 else int(b.max()) + 1
+            for n, b in zip(numeric, self.bins, strict=True)
         ]
         return np.array(of_categories, np.int32)
 
@@ -48,13 +51,25 @@ class CategoryBinner(Binner):
     def is_categorical(self) -> np.ndarray:
         return np.array([bins is not None for bins in self.bins])
 
+    @property
+    def is_ranked(self) -> np.ndarray:
+        return self.is_categorical & np.array([cuts.size > 0 for cuts in self.thresholds])
+
+    def _with_missing(self, feature: int) -> np.ndarray:
+        """Return the bins of a feature's categories, and that of missing values."""
+        bins = self.bins[feature]
+        assert bins is not None
+        return bins if self.thresholds[feature].size else np.append(bins, np.uint8(MISSING))
+
+    def bin_of_missing(self, feature: int) -> int:
+        return int(self._with_missing(feature)[-1])
+
     def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:
         codes = super()._codes(X, thresholds, device)
         for feature, bins in enumerate(self.bins):
             if bins is not None:
-                column = _bins_of(X[:, feature], bins, device)
-                codes.columns[feature] = column
-                codes.rows[:, feature] = column
+                own = _bins_of(X[:, feature], self._with_missing(feature), device)
+                set_bins(codes, feature, own)
         return codes
 
     def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
@@ -69,8 +84,7 @@ class CategoryBinner(Binner):
         -------
         uint32, shape ((n_categories + 31) // 32,)
         """
-        bins = self.bins[feature]
-        assert bins is not None
+        bins = self._with_missing(feature)[:-1]
         of_codes = np.unpackbits(left_codes.astype("<u4").view(np.uint8), bitorder="little")
         in_left = np.zeros(-(-bins.size // 32) * 32, np.uint8)
         in_left[: bins.size] = of_codes[bins]
@@ -84,12 +98,17 @@ class CategoryBinner(Binner):
         -------
         uint32, shape (CODE_WORDS,)
         """
-        bins = self.bins[feature]
-        assert bins is not None
+        bins = self._with_missing(feature)[:-1]
         in_left = np.unpackbits(categories.astype("<u4").view(np.uint8), bitorder="little")
         of_codes = np.zeros(N_SLOTS, np.uint8)
         of_codes[bins[in_left[: bins.size] > 0]] = 1
         return np.packbits(of_codes, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def set_bins(codes: Codes, feature: int, bins: Array) -> None:
+    """Give the rows of a table their bins of a feature, in place."""
+    codes.columns[feature] = bins
+    codes.rows[:, feature] = bins
 
 
 def fit_binner(
@@ -163,7 +182,6 @@ def bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -
 
 
 def _bins_of(column: Array, bins: np.ndarray, device: Device) -> Array:
-    """Look up the codes of a column of categories; NaN is missing."""
+    """Look up the codes of a column of categories; NaN is missing, and has the last bin."""
     xp = device.xp
-    table = device.asarray(np.append(bins, np.uint8(MISSING)))
-    return table[xp.where(column == column, column, bins.size).astype(np.int64)]
+    return device.asarray(bins)[xp.where(column == column, column, bins.size - 1).astype(np.int64)]

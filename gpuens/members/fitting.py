@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ from ..inputs.arrays import read_table, require_readable, require_two_axes
 from ..inputs.frames import is_frame
 from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
+
+Context = Callable[[], AbstractContextManager[None]]
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 """Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
@@ -226,6 +229,7 @@ def fit_members(
     device: Device,
     n_jobs: int | None,
     verbose: int,
+    context: Context,
 ) -> list[Any]:
     """Fit members of a bag, each on its own rows and features.
 
@@ -240,7 +244,10 @@ def fit_members(
     device : Device
         Of y, and of X unless ``grows_batches``, which reads X wherever it is.
     n_jobs, verbose
-        As for joblib, where the members are fitted one by one on the host.
+        As for joblib, where the members are fitted one by one on the host. Members of this package
+        get a thread each and share X; others, which may hold Python's lock, a process.
+    context : () -> context manager
+        Entered in these threads, which begin without the context of the one that starts them.
 
     Returns
     -------
@@ -251,8 +258,35 @@ def fit_members(
         features = [plan.features(m) for m in members]
         seeds = [plan.random_states(m, 1)[0] for m in members]
         return base._fit_batch(X, y, None, samples, features, seeds)
-    with Parallel(n_jobs=jobs_for(X, device, n_jobs), verbose=verbose) as parallel:
+    jobs = jobs_for(X, device, n_jobs)
+    if jobs > 1 and takes_threads(base):
+        return _fit_in_threads(base, plan, members, X, y, device, jobs, verbose, context)
+    with Parallel(n_jobs=jobs, verbose=verbose) as parallel:
         return parallel(delayed(_fit_member)(base, plan, m, X, y, device) for m in members)
+
+
+def _fit_in_threads(
+    base: Any, plan: SamplingPlan, members: range, X: Any, y: Any, device: Device, n_jobs: int,
+    verbose: int, context: Context,
+) -> list[Any]:  # fmt: skip
+    """Fit members of this package, each on one thread."""
+    task = context, clone(base).set_params(n_jobs=1), plan
+    with Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads") as parallel:
+        models: list[Any] = parallel(delayed(_fit_within)(*task, m, X, y, device) for m in members)
+    for model in models:
+        model.n_jobs = base.n_jobs
+    return models
+
+
+def _fit_within(context: Context, *task: Any) -> Any:
+    with context():
+        return _fit_member(*task)
+
+
+def takes_threads(model: Any) -> bool:
+    """Return whether a model is one of this package's, which use several threads."""
+    own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return own and "n_jobs" in model.get_params(deep=False)
 
 
 def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:

@@ -133,7 +133,9 @@ def test_more_categories_than_bins():
     assert shared.size == 301
     assert counts[shared].max() <= np.delete(counts, shared).min()
     assert sorted(np.delete(bins, shared).tolist()) == list(range(99))
-    model = GradientBoostingRegressor(n_estimators=100, max_bins=100, categorical_features=[0])
+    model = GradientBoostingRegressor(
+        n_estimators=100, max_bins=100, categorical_features=[0], cat_hash_groups=1
+    )
     model.fit(category[:, None], y)
     X = np.arange(400.0)[:, None]
     assert np.unique(model.predict(X)[shared]).size == 1
@@ -456,7 +458,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"categorical_features": ["a"]}, ["categorical_features names ['a']", "not a data frame"]),
     ({"categorical_features": "all"}, ["categorical_features must be None", "'all'"]),
     ({"cat_smooth": -1.0}, ["cat_smooth must be 'auto' or a finite number >= 0", "-1.0"]),
-    ({"cat_hash_groups": 0}, ["cat_hash_groups must be an integer >= 1", "0"]),
+    ({"cat_hash_groups": 0}, ["cat_hash_groups must be 'auto' or an integer >= 1", "0"]),
     ({"cat_hash_groups": 300}, ["cat_hash_groups must be at most max_bins=", "300"]),
     ({"max_cat_to_onehot": 0}, ["max_cat_to_onehot must be an integer >= 1", "0"]),
 ]

@@ -212,6 +212,25 @@ def test_rare_categories_as_on_the_cpu(cupy, weighted):
     assert there.forest_.fingerprint() == here.forest_.fingerprint()
 
 
+def test_ranked_categories_as_on_the_cpu(cupy):
+    """Their means are of gradients that are on the device."""
+    rng = np.random.default_rng(3)
+    category = rng.permutation(np.arange(900) % 100)
+    X = np.column_stack([category, rng.normal(size=(900, 2))]).astype(np.float32)
+    X[::50, 0] = np.nan
+    y = rng.normal(size=100)[category] + 0.1 * rng.normal(size=900)
+    settings = {"n_estimators": 2, "categorical_features": [0], "max_bins": 20}
+    models = []
+    for device, array in (("cpu", np.asarray), ("cuda", cupy.asarray)):
+        model = gpuens.GradientBoostingRegressor(**settings, device=device)
+        models.append(model.fit(array(X), array(y)))
+    here, there = models
+    assert here._binner.is_ranked[0]
+    np.testing.assert_array_equal(there._binner.bins[0], here._binner.bins[0])
+    assert there.forest_.fingerprint() == here.forest_.fingerprint()
+    np.testing.assert_array_equal(cupy.asnumpy(there.predict(cupy.asarray(X))), here.predict(X))
+
+
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 @pytest.mark.parametrize(("order", "weighted"), [("C", True), ("F", False)])
 def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, order, weighted):

@@ -90,6 +90,7 @@ def settled(
         "subsample": SUBSAMPLE if draws_rows else 1.0,
         "colsample_bynode": COLSAMPLE if draws_features else 1.0,
         "multi_strategy": strategy,
+        "cat_hash_groups": 1,  # of features that ``steps.ranked_categories`` does not rank
     }
     for name, value in found.items():
         if is_auto(getattr(estimator, name)):

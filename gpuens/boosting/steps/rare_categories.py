@@ -79,7 +79,9 @@ def smoothing_of_features(training: Training) -> np.ndarray:
     return smoothing if (smoothing < AUTO_SMOOTHING).any() else np.empty(0)
 
 
-def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
+def credible_rows(
+    groups: np.ndarray, values: np.ndarray, certainty: float | None = CERTAINTY
+) -> float:
     """Return how many rows of a group make its mean as credible as the mean of all: the largest
     number that the values do not contradict, infinity where they do not contradict equal means.
 
@@ -92,6 +94,8 @@ def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
     groups : integers, shape (n,)
     values : float64, shape (n_outputs, n)
         The variances of all outputs, which may differ in scale, are added up.
+    certainty : float or None
+        None for the number itself (the estimate of an analysis of variance) in place of a limit.
     """
     _, groups = np.unique(groups, return_inverse=True)
     n, sizes = groups.size, np.bincount(groups)
@@ -106,7 +110,7 @@ def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
         if among + inside > 0.0:
             between.append(among / (among + inside))
             within.append(inside / (among + inside))
-    least = float(fdtri(k - 1, n - k, CERTAINTY))
+    least = 1.0 if certainty is None else float(fdtri(k - 1, n - k, certainty))
     ratio = math.fsum(between) / (k - 1)
     limit = math.fsum(within) / (n - k) * least
     if ratio <= limit:
