@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,7 @@ def _features_that_numpy_found() -> set[str]:
     what the system keeps for its processes."""
     found: set[str] = set()
     with suppress(ImportError, AttributeError):
-        from numpy._core._multiarray_umath import __cpu_features__ as features
-
+        features = import_module("numpy._core._multiarray_umath").__cpu_features__
         late = _LATE.split()
         for needed, names in _LINUX_NAMES.items():
             if all(features.get(name, name in late) for name in needed.split()):
