@@ -312,7 +312,7 @@ EQUIVALENTS = (
     ),
     Equivalent(
         "convert_model convert_model_file convert_model_language", "",
-        "functions of gpuens.export write models for others", "L",
+        "model.to_c, model.to_onnx and others write files", "L",
     ),
     Equivalent(
         "config config_file task data train_data train_data_file data_filename valid_data "
