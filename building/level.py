@@ -88,11 +88,12 @@ class Recorder:
         kernels = {name: dict(sorted(rows.items())) for name, rows in sorted(self.kernels.items())}
         objects = [str(self.folder / f"{self.level}-{symbol}.o")
                    for rows in kernels.values() for symbol, _ in rows.values()]  # fmt: skip
-        library = str(self.folder / file_of(self.level))
-        arguments = [*self.target.flags, "-o", library, str(CALLS), *objects]
-        response = self.folder / f"{self.level}.txt"  # Windows bounds the length of commands
-        response.write_text("\n".join(f'"{Path(a).as_posix()}"' if a in objects else a
-                                      for a in arguments), "utf-8")  # fmt: skip
+        library = self.folder / file_of(self.level)
+        # A file with the arguments: Windows bounds the length of commands. A backslash in it would
+        # take away the meaning of the next character.
+        files = [f'"{Path(path).as_posix()}"' for path in (library, CALLS, *objects)]
+        response = self.folder / f"{self.level}.txt"
+        response.write_text("\n".join([*self.target.flags, "-o", *files]), encoding="utf-8")
         subprocess.run([str(linker()), f"@{response}"], check=True)
         paths = (Path(os.path.relpath(path, native.PACKAGE)) for path in self.files)
         sources = sorted(path.as_posix() for path in paths)

@@ -235,6 +235,7 @@ def test_threads_start_together(library):
     assert results == [2 * 66 + 3 * 7.5 + 1] * 8
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_goes_on(library):
     run = library.bind(half)
@@ -320,7 +321,7 @@ def test_a_library_of_something_else(copied):
     file = copied / building.file_of(LEVEL)
     shutil.copy(np._core._multiarray_umath.__file__, file)
     edit(copied, libraries={LEVEL: [file.name, native.digest_of(file)]})
-    with pytest.raises(native.Damaged, match="undefined symbol: gpuens_know"):
+    with pytest.raises(native.Damaged, match="gpuens_know"):
         native.open_library(copied)
 
 
@@ -336,7 +337,7 @@ def test_a_table_with_a_kernel_that_is_not_there(copied):
 def test_edited_sources_are_not_run(copied, tmp_path):
     source = tmp_path / "source.py"
     source.write_text("one")
-    name = os.path.relpath(source, native.PACKAGE)
+    name = str(source)
     edit(copied, sources=[name], stamp=native.stamp_of([name]))
     native.open_library(copied)
     source.write_text("two")
@@ -349,7 +350,7 @@ def test_edited_sources_are_not_run(copied, tmp_path):
 
 def test_the_stamp_covers_the_file_of_a_kernel(built):
     sources = json.loads((built / native.TABLE).read_text())["sources"]
-    assert os.path.relpath(__file__, native.PACKAGE) in sources
+    assert Path(os.path.relpath(__file__, native.PACKAGE)).as_posix() in sources
 
 
 def test_another_version(copied):
@@ -361,10 +362,10 @@ def test_another_version(copied):
 def test_another_machine(built, monkeypatch):
     other = "x86_64" if native.architecture() == "arm64" else "aarch64"
     monkeypatch.setattr(native.platform, "machine", lambda: other)
-    with pytest.raises(native.Unusable, match=f"it is for {LEVEL}, not for {other}"):
+    with pytest.raises(native.Unusable, match=f"for {LEVEL}, not for {other}|Windows on {other}"):
         native.open_library(built)
     monkeypatch.setattr(native.platform, "machine", lambda: "riscv64")
-    with pytest.raises(native.Unusable, match="there is none for Linux on riscv64"):
+    with pytest.raises(native.Unusable, match=r"there is none for \w+ on riscv64"):
         native.open_library(built)
 
 
@@ -388,6 +389,7 @@ def test_a_python_without_a_function(built, monkeypatch):
 
 def test_the_best_level_of_the_processor(monkeypatch):
     monkeypatch.setattr(native.platform, "machine", lambda: "AMD64")
+    monkeypatch.setattr(native.platform, "system", lambda: "Linux")
     v2 = set(native.LEVELS["x86-64"]["x86-64-v2"].split())
     monkeypatch.setattr(native, "processor_features", lambda: v2)
     assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v2"
