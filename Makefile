@@ -7,7 +7,7 @@
 #   make conformance  scikit-learn's own tests on these estimators, as a table
 #   make docs         the documentation site, in docs/_build/html, and the code on its pages
 #   make lint         format, lint, types and workflows
-#   make library      compile the CPU's kernels into the checkout, as the wheel for Linux has them
+#   make library      compile the CPU's kernels into the checkout, as the wheel for this system has them
 #   make wheels       that wheel and one for every machine, in dist/
 #   make bench        all measurements of benchmarks/RESULTS.md
 #   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in thirteen minutes;
@@ -55,8 +55,9 @@ docs: $(call ready,docs) $(call ready,test)
 	@echo "The site: docs/_build/html/index.html"
 
 # Everything is compiled once for each level of processors, at the same time: three minutes on two
-# cores. It needs Linux on x86-64 and a C compiler. ARGS="--levels x86-64-v3" builds for one level,
-# ARGS=--try fits models with the wheel in an environment of its own.
+# cores. It needs a C compiler, on Linux, macOS (Apple's) or Windows (MinGW-w64's).
+# ARGS="--levels x86-64-v3" builds for one level, ARGS=--try fits models with the wheel in an environment
+# of its own.
 library: $(call ready,test)
 	$(PY) -m building library --if-needed $(ARGS)
 
@@ -67,6 +68,9 @@ lint: types
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@actionlint=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/actionlint; \
+	if [ -x "$$actionlint" ]; then "$$actionlint" .github/workflows/*.yml && echo "actionlint: nothing found"; \
+	else echo "Not checked by actionlint: it is not installed"; [ -z "$$CI" ]; fi
 
 # mypy does not follow gpuens/kernels/__init__.py to kernels/: it gets a folder of links in which
 # kernels/ is inside gpuens, as in a wheel.
@@ -123,8 +127,9 @@ test-all: $(call ready,test)
 # is built beside the group that needs it least.
 $(filter-out quick-slice,$(QUICK)): compiled-for-tests
 compiled-for-tests:
-	@$(PY) -m building library --if-needed --levels x86-64-v3 || echo "Tests compile what they need."
+	@$(PY) -m building library --if-needed $(BEST) || echo "Tests compile what they need."
 
+BEST := $(if $(filter x86_64,$(shell uname -m)),--levels x86-64-v3)
 .PHONY: $(QUICK) $(REST) compiled-for-tests
 $(QUICK) $(REST):
 	@mkdir -p $(LOGS); export NUMBA_CACHE_DIR=$(CURDIR)/$(LOGS)/kernels; log=$(LOGS)/test-$@.log; \

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuens.kernels.runtime import native
 
-from . import cubins, library, next_compiler
+from . import library
 
 
 def main() -> None:
@@ -22,8 +22,8 @@ def main() -> None:
         "--if-needed", action="store_true", help="keep what was built from these sources"
     )
     parser.add_argument(
-        "--levels", nargs="+", choices=native.LEVELS, default=list(native.LEVELS),
-        help="the processors to compile for (default: all)",
+        "--levels", nargs="+", choices=native.levels(), default=list(native.levels()),
+        help="the processors to compile for (default: all of this architecture)",
     )  # fmt: skip
     parser.add_argument(
         "--architectures", nargs="+", type=int, metavar="N",
@@ -33,13 +33,19 @@ def main() -> None:
         "--try", dest="tried", action="store_true", help="fit models in an environment of its own"
     )
     parser.add_argument(
-        "--cpu-only", action="store_true", help="leave the kernels of GPUs out of the wheel"
-    )
+        "--cpu-only", action="store_true",
+        help="compile no kernels of GPUs: the wheel has those that were compiled before",
+    )  # fmt: skip
     chosen = parser.parse_args()
+    # Each imports what it needs of the packages: those for GPUs are not on every system.
     if chosen.what == "next_compiler":
+        from . import next_compiler
+
         next_compiler.run()
         return
     if chosen.what == "cubins":
+        from . import cubins
+
         cubins.build(groups=[chosen.architectures] if chosen.architectures else cubins.FILES)
         return
     if not (chosen.if_needed and library.is_current(chosen.levels)):
@@ -47,8 +53,11 @@ def main() -> None:
     if chosen.what == "wheels":
         from . import trial, wheels  # which need what `make wheels` installs
 
-        if not chosen.cpu_only and not (chosen.if_needed and cubins.is_current()):
-            cubins.build()
+        if not chosen.cpu_only:
+            from . import cubins
+
+            if not (chosen.if_needed and cubins.is_current()):
+                cubins.build()
         wheel = wheels.build(chosen.output)
         if chosen.tried:
             trial.run(wheel)

@@ -10,8 +10,9 @@
  * NumPy's public structures; ``native.library`` compares them with an array before it trusts them.
  */
 
-typedef long long word;
-typedef struct object { long references; void *type; } object;
+typedef long long word; /* also the sizes of Python: ``long`` has 32 bits on Windows */
+typedef __SIZE_TYPE__ length;
+typedef struct object { word references; void *type; } object;
 typedef struct {
     object head;
     char *data;
@@ -25,44 +26,53 @@ typedef struct {
     object *scalar_type;
     char kind, code, byte_order, former_flags;
     int number;
-    unsigned long long flags;
+    length flags;
     word item_size;
 } dtype;
 typedef struct { const char *name; object *(*function)(object *, object *); int flags; const char *doc; } method;
 
-extern object _Py_NotImplementedStruct, _Py_NoneStruct;
-extern object *PyExc_MemoryError, *PyExc_TypeError;
-extern object *PyBool_FromLong(long);
-extern object *PyCapsule_New(void *, const char *, void *);
-extern void *PyCapsule_GetPointer(object *, const char *);
-extern object *PyCFunction_NewEx(method *, object *, object *);
-extern object *PyCFunction_GetSelf(object *);
-extern void *PyErr_Occurred(void);
-extern void PyErr_Clear(void);
-extern object *PyErr_Format(object *, const char *, ...);
-extern void *PyEval_SaveThread(void);
-extern void PyEval_RestoreThread(void *);
-extern double PyFloat_AsDouble(object *);
-extern object *PyFloat_FromDouble(double);
-extern word PyLong_AsLongLong(object *);
-extern unsigned long long PyLong_AsUnsignedLongLongMask(object *);
-extern object *PyLong_FromLongLong(word);
-extern int PyObject_IsTrue(object *);
-extern object *PyTuple_GetItem(object *, word);
-extern object *PyTuple_New(word);
-extern int PyTuple_SetItem(object *, word, object *);
-extern word PyTuple_Size(object *);
-extern unsigned long PyType_GetFlags(void *);
-extern void Py_IncRef(object *);
+/* Python's functions. Their addresses come from the caller: a library that refers to them would have
+ * to be linked in another way on each system. */
+#define OF_PYTHON(X) \
+    X(PyBool_FromLong, object *, (long)) \
+    X(PyCapsule_New, object *, (void *, const char *, void *)) \
+    X(PyCapsule_GetPointer, void *, (object *, const char *)) \
+    X(PyCFunction_NewEx, object *, (method *, object *, object *)) \
+    X(PyCFunction_GetSelf, object *, (object *)) \
+    X(PyErr_Occurred, void *, (void)) \
+    X(PyErr_Clear, void, (void)) \
+    X(PyErr_Format, object *, (object *, const char *, ...)) \
+    X(PyEval_SaveThread, void *, (void)) \
+    X(PyEval_RestoreThread, void, (void *)) \
+    X(PyFloat_AsDouble, double, (object *)) \
+    X(PyFloat_FromDouble, object *, (double)) \
+    X(PyLong_AsLongLong, word, (object *)) \
+    X(PyLong_AsUnsignedLongLongMask, length, (object *)) \
+    X(PyLong_FromLongLong, object *, (word)) \
+    X(PyObject_IsTrue, int, (object *)) \
+    X(PyTuple_GetItem, object *, (object *, word)) \
+    X(PyTuple_New, object *, (word)) \
+    X(PyTuple_SetItem, int, (object *, word, object *)) \
+    X(PyTuple_Size, word, (object *)) \
+    X(PyType_GetFlags, unsigned long, (void *)) \
+    X(Py_IncRef, void, (void *))
+#define DECLARED(name, result, arguments) static result (*name) arguments;
+OF_PYTHON(DECLARED)
+static object *none, *not_implemented, *memory_error;
 
-extern void *malloc(unsigned long);
-extern void *realloc(void *, unsigned long);
+extern void *malloc(length);
+extern void *realloc(void *, length);
 extern void free(void *);
-extern void *memcpy(void *, const void *, unsigned long);
-extern int memcmp(const void *, const void *, unsigned long);
-extern char *strdup(const char *);
+extern void *memcpy(void *, const void *, length);
+extern int memcmp(const void *, const void *, length);
 
+#ifdef _WIN32
+#define EXPORTED __declspec(dllexport)
+#define HIDDEN
+#else
 #define EXPORTED __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden")))
+#endif
 #define MOST_WORDS 1024
 #define MOST_DIMENSIONS 4
 #define MOST_TYPES 32
@@ -74,7 +84,7 @@ extern char *strdup(const char *);
 #define DONE 0
 #define DONE_NONE -2
 
-/* What the types of arguments mean, as Python gives them to ``gpuens_start``. */
+/* What the types of arguments mean, as Python gives them to ``gpuens_know``. */
 static struct { void *type; char meaning; } known[MOST_TYPES];
 static int n_known;
 
@@ -82,13 +92,13 @@ typedef struct entry {
     struct entry *next;
     int (*function)(word *);
     char result;
-    unsigned long n_bytes;
+    length n_bytes;
     word fingerprint[];
 } entry;
 
 /* A kernel: its entries, the latest first. They are never freed, so that a thread may walk over
  * them while another one adds an entry. */
-typedef struct { const char *name; entry *first; } kernel;
+typedef struct { entry *first; char name[]; } kernel;
 
 typedef struct {
     word *fingerprint, *value;
@@ -161,22 +171,22 @@ static int read_arguments(call *c, object *arguments, int keeps) {
 }
 
 static object *not_here(void) {
-    Py_IncRef(&_Py_NotImplementedStruct);
-    return &_Py_NotImplementedStruct;
+    Py_IncRef(not_implemented);
+    return not_implemented;
 }
 
 static object *returned(const kernel *k, const entry *e, int status, word *values) {
     union { word bits; double number; } x = {.bits = values[0]};
     if (status != DONE && status != DONE_NONE)
-        return PyErr_Format(PyExc_MemoryError, "%s could not allocate its scratch (status %d).",
+        return PyErr_Format(memory_error, "%s could not allocate its scratch (status %d).",
                             k->name, status);
     switch (e->result) {
     case 'd': return PyFloat_FromDouble(x.number);
     case 'i': return PyLong_FromLongLong(x.bits);
     case 'b': return PyBool_FromLong(x.bits & 1);
     }
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
+    Py_IncRef(none);
+    return none;
 }
 
 /* A kernel as Python calls it: ``NotImplemented`` where no entry fits the arguments. */
@@ -184,7 +194,7 @@ static object *call_kernel(object *self, object *arguments) {
     kernel *k = PyCapsule_GetPointer(self, 0);
     call c;
     if (!read_arguments(&c, arguments, 0)) return not_here();
-    unsigned long n_bytes = (c.fingerprint - c.fingerprints) * sizeof(word);
+    length n_bytes = (c.fingerprint - c.fingerprints) * sizeof(word);
     entry *e = __atomic_load_n(&k->first, __ATOMIC_ACQUIRE);
     while (e && !(e->n_bytes == n_bytes && !memcmp(e->fingerprint, c.fingerprints, n_bytes)))
         e = e->next;
@@ -196,6 +206,23 @@ static object *call_kernel(object *self, object *arguments) {
 }
 
 static method definition = {"kernel", call_kernel, FIXED_ARGUMENTS, 0};
+
+/* Return the name of one of Python's functions that this library calls, null after the last one. */
+EXPORTED const char *gpuens_called(int i) {
+#define NAMED(name, result, arguments) #name,
+    static const char *const names[] = {OF_PYTHON(NAMED) 0};
+    return names[i];
+}
+
+/* Take the addresses of these functions, in their order, and of three objects. */
+EXPORTED void gpuens_start(void *const *functions, object *of_none, object *of_not_implemented,
+                           object *of_memory_error) {
+#define TAKEN(name, result, arguments) name = (result(*) arguments)*functions++;
+    OF_PYTHON(TAKEN)
+    none = of_none;
+    not_implemented = of_not_implemented;
+    memory_error = of_memory_error;
+}
 
 /* Say what a type of arguments means. */
 EXPORTED void gpuens_know(object *type, char meaning) {
@@ -209,10 +236,12 @@ EXPORTED void gpuens_know(object *type, char meaning) {
 
 /* Return a kernel without entries. */
 EXPORTED object *gpuens_kernel(const char *name) {
-    kernel *k = malloc(sizeof(kernel));
-    if (!k) return PyErr_Format(PyExc_MemoryError, "out of memory");
+    length n = 1;
+    while (name[n - 1]) n++;
+    kernel *k = malloc(sizeof(kernel) + n);
+    if (!k) return PyErr_Format(memory_error, "out of memory");
     k->first = 0;
-    k->name = strdup(name);
+    memcpy(k->name, name, n);
     return PyCFunction_NewEx(&definition, PyCapsule_New(k, 0, 0), 0);
 }
 
@@ -221,7 +250,7 @@ EXPORTED int gpuens_learn(object *function, object *arguments, int (*entry_of)(w
     kernel *k = PyCapsule_GetPointer(PyCFunction_GetSelf(function), 0);
     call c;
     if (!read_arguments(&c, arguments, 1)) return 0;
-    unsigned long n_bytes = (c.fingerprint - c.fingerprints) * sizeof(word);
+    length n_bytes = (c.fingerprint - c.fingerprints) * sizeof(word);
     entry *e = malloc(sizeof(entry) + n_bytes);
     if (!e) return 0;
     e->next = k->first;
@@ -236,7 +265,7 @@ EXPORTED int gpuens_learn(object *function, object *arguments, int (*entry_of)(w
 /* Return the words of arguments as a kernel gets them, or None: for a comparison with NumPy. */
 EXPORTED object *gpuens_words(object *arguments) {
     call c;
-    if (!read_arguments(&c, arguments, 0)) { Py_IncRef(&_Py_NoneStruct); return &_Py_NoneStruct; }
+    if (!read_arguments(&c, arguments, 0)) { Py_IncRef(none); return none; }
     word n = c.value - c.values;
     object *words = PyTuple_New(n);
     for (word i = 0; words && i < n; i++)
@@ -247,37 +276,36 @@ EXPORTED object *gpuens_words(object *arguments) {
 /* What compiled code asks of Numba's runtime for the arrays and lists that it creates: a header with
  * the count of references first and the data fourth. Those of arrays follow their header; those of
  * lists, which grow, are apart. */
-#define HIDDEN __attribute__((visibility("hidden")))
 typedef struct {
     word references;
     word is_list;
     void (*destructor)(void *);
     void *data;
-    unsigned long size;
+    length n_bytes;
     void *allocator;
 } memory;
 
-HIDDEN void *NRT_MemInfo_alloc_aligned(unsigned long size, unsigned align) {
-    memory *m = malloc(sizeof(memory) + align + size);
+HIDDEN void *NRT_MemInfo_alloc_aligned(length n_bytes, unsigned align) {
+    memory *m = malloc(sizeof(memory) + align + n_bytes);
     if (!m) return 0;
-    unsigned long data = (unsigned long)(m + 1);
-    *m = (memory){.references = 1, .size = size};
+    length data = (length)(m + 1);
+    *m = (memory){.references = 1, .n_bytes = n_bytes};
     m->data = (void *)((data + align - 1) / align * align);
     return m;
 }
 
-HIDDEN void *NRT_MemInfo_new_varsize_dtor(unsigned long size, void (*destructor)(void *)) {
+HIDDEN void *NRT_MemInfo_new_varsize_dtor(length n_bytes, void (*destructor)(void *)) {
     memory *m = malloc(sizeof(memory));
-    void *data = malloc(size);
+    void *data = malloc(n_bytes);
     if (!m || !data) { free(m); free(data); return 0; }
-    *m = (memory){1, 1, destructor, data, size, 0};
+    *m = (memory){1, 1, destructor, data, n_bytes, 0};
     return m;
 }
 
-HIDDEN void *NRT_MemInfo_varsize_realloc(memory *m, unsigned long size) {
-    void *data = realloc(m->data, size);
+HIDDEN void *NRT_MemInfo_varsize_realloc(memory *m, length n_bytes) {
+    void *data = realloc(m->data, n_bytes);
     if (!data) return 0;
-    m->size = size;
+    m->n_bytes = n_bytes;
     return m->data = data;
 }
 

@@ -25,7 +25,7 @@ from numba.core import types
 from gpuens.kernels.runtime import native
 from gpuens.kernels.runtime.sources import sources_of
 
-from .library import CALLS, FLAGS, linker
+from .library import CALLS, Target, cpu_name, file_of, linker, target
 from .workload import run_everything
 
 RESULTS = {types.none: "n", types.int64: "i", types.float64: "d", types.boolean: "b"}
@@ -44,11 +44,9 @@ class Recorder:
         self.kernels: dict[str, dict[str, list[str]]] = defaultdict(dict)
         self.left: dict[str, set[str]] = defaultdict(set)
         self.files: set[Path] = set()
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.machine = llvm.Target.from_triple(llvm.get_default_triple()).create_target_machine(
-            cpu=level, features="", opt=3, reloc="pic", codemodel="small"
-        )
+        found = target()
+        assert found is not None
+        self.target, self.machine = found, machine_of(found, cpu_name(level))
         self.lock = threading.Lock()
 
     def bind(self, kernel: Any) -> Callable[..., Any]:
@@ -90,10 +88,15 @@ class Recorder:
         kernels = {name: dict(sorted(rows.items())) for name, rows in sorted(self.kernels.items())}
         objects = [str(self.folder / f"{self.level}-{symbol}.o")
                    for rows in kernels.values() for symbol, _ in rows.values()]  # fmt: skip
-        target = str(self.folder / f"cpu-{self.level}.so")
-        command = [str(linker()), *FLAGS, "-o", target, str(CALLS), *objects, "-lc", "-lm"]
-        subprocess.run(command, check=True)
-        sources = sorted(os.path.relpath(path, native.PACKAGE) for path in self.files)
+        library = self.folder / file_of(self.level)
+        # A file with the arguments: Windows bounds the length of commands. A backslash in it would
+        # take away the meaning of the next character.
+        files = [f'"{Path(path).as_posix()}"' for path in (library, CALLS, *objects)]
+        response = self.folder / f"{self.level}.txt"
+        response.write_text("\n".join([*self.target.flags, "-o", *files]), encoding="utf-8")
+        subprocess.run([str(linker()), f"@{response}"], check=True)
+        paths = (Path(os.path.relpath(path, native.PACKAGE)) for path in self.files)
+        sources = sorted(path.as_posix() for path in paths)
         table = {"kernels": kernels, "sources": sources}
         (self.folder / f"{self.level}.json").write_text(json.dumps(table), encoding="utf-8")
 
@@ -119,11 +122,20 @@ def _plain_loops(speed_level: int = 2) -> Any:
     return options
 
 
+def machine_of(system: Target, cpu: str) -> Any:
+    """Return what writes the machine code for a system."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(system.triple).create_target_machine(
+        cpu=cpu, features="", opt=3, reloc="pic", codemodel="small"
+    )
+
+
 def _module(compiled: Any, symbol: str, machine: Any) -> Any:
     """Return the code of a kernel with the entry ``int symbol(int64 *words)``."""
     module = llvm.parse_bitcode(compiled.library._final_module.as_bitcode())
     function = module.get_function(compiled.fndesc.llvm_func_name)
-    entry = _entry(symbol, function)
+    entry = _entry(symbol, function, "windows" in machine.triple)
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration:
             value.linkage = "internal"
@@ -131,8 +143,9 @@ def _module(compiled: Any, symbol: str, machine: Any) -> Any:
         value.add_function_attribute("nounwind")  # no exception passes through: no tables for that
         value.add_function_attribute("optsize")  # of the machine code alone: LLVM has optimised it
     function.linkage = "external"
-    header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+    header = f'target triple = "{module.triple}"\ntarget datalayout = "{module.data_layout}"\n'
     module.link_in(llvm.parse_assembly(header + entry))
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.get_function(function.name).linkage = "internal"
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
@@ -148,7 +161,7 @@ def _foreign(module: Any) -> list[str]:
     return [n for n in outside if n.startswith(("NRT_", "numba", "Py")) and n not in RUNTIME]
 
 
-def _entry(symbol: str, function: Any) -> str:
+def _entry(symbol: str, function: Any, windows: bool) -> str:
     """Return the code that reads a kernel's arguments from words and calls it.
 
     Numba's calling convention: a pointer to the result, which takes the place of the first word,
@@ -156,8 +169,9 @@ def _entry(symbol: str, function: Any) -> str:
     bytes of their words.
     """
     kinds = [str(argument.type) for argument in function.arguments]
+    exported = "dllexport " if windows else ""
     lines = [
-        f"define i32 @{symbol}(ptr %words) nounwind {{",
+        f"define {exported}i32 @{symbol}(ptr %words) nounwind {{",
         "  %exception = alloca ptr",
         "  store ptr null, ptr %exception",
     ]

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuens.kernels.runtime import native
 
@@ -26,10 +26,58 @@ LINKERS = ("gcc", "cc", "clang")
 CALLS = Path(__file__).with_name("calls.c")
 BUILDERS = (CALLS, CALLS.with_name("level.py"), CALLS.with_name("workload.py"))
 """What decides, beside the sources of the kernels, which of them are built, and how."""
-FLAGS = (
-    "-shared", "-O2", "-fPIC", "-march=x86-64-v2", "-fvisibility=hidden", "-ffreestanding",
-    "-nostartfiles", "-Wl,-z,noexecstack", "-Wl,-s", "-Wl,--gc-sections",
+
+
+class Target(NamedTuple):
+    """A system and an architecture that libraries are built for, each on itself.
+
+    Attributes
+    ----------
+    triple : str
+        What LLVM calls them, as object files name them. Windows' is that of the C compiler, not
+        Numba's: the functions that code with large frames calls have other names there.
+    suffix : str
+        Of libraries.
+    flags : tuple of str
+        Of the C compiler that links. A library needs nothing but the system's own C library.
+    tag : str
+        Of wheels: the oldest system.
+    """
+
+    triple: str
+    suffix: str
+    flags: tuple[str, ...]
+    tag: str
+
+
+_PLAIN = ("-shared", "-O2", "-ffreestanding")
+_ELF = (
+    *_PLAIN, "-fPIC", "-fvisibility=hidden", "-nostartfiles",
+    "-Wl,-z,noexecstack", "-Wl,-s", "-Wl,--gc-sections",
 )  # fmt: skip
+_MACH = (*_PLAIN, "-fPIC", "-fvisibility=hidden", "-Wl,-dead_strip", "-Wl,-x")
+TARGETS = {
+    ("Linux", "x86-64"): Target(
+        "x86_64-unknown-linux-gnu", ".so", _ELF, "manylinux_2_17_x86_64"
+    ),
+    ("Linux", "arm64"): Target("aarch64-unknown-linux-gnu", ".so", _ELF, "manylinux_2_17_aarch64"),
+    ("Darwin", "x86-64"): Target(
+        "x86_64-apple-macosx10.15.0", ".dylib",
+        (*_MACH, "-mmacosx-version-min=10.15"), "macosx_10_15_x86_64",
+    ),
+    ("Darwin", "arm64"): Target(
+        "arm64-apple-macosx11.0.0", ".dylib",
+        (*_MACH, "-mmacosx-version-min=11.0"), "macosx_11_0_arm64",
+    ),
+    ("Windows", "x86-64"): Target(
+        "x86_64-w64-windows-gnu", ".dll", (*_PLAIN, "-static-libgcc", "-Wl,-s"), "win_amd64"
+    ),
+}  # fmt: skip
+
+
+def target() -> Target | None:
+    """Return the target that is this machine, None where none is."""
+    return TARGETS.get((platform.system(), native.architecture()))
 
 
 def linker() -> str | None:
@@ -39,8 +87,9 @@ def linker() -> str | None:
 
 def problem() -> str | None:
     """Return why this machine cannot build the library, or None."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return f"it is built on Linux on x86-64, not {platform.system()} on {platform.machine()}"
+    if target() is None:
+        known = ", ".join(f"{system} on {architecture}" for system, architecture in TARGETS)
+        return f"it is built on {known}, not {platform.system()} on {platform.machine()}"
     if linker() is None:
         return f"none of {', '.join(LINKERS)} is installed"
     return None
@@ -49,11 +98,16 @@ def problem() -> str | None:
 def is_current(levels: Sequence[str]) -> bool:
     """Return whether the checkout holds the libraries of some levels, built from its sources."""
     try:
+        table = json.loads((native.FOLDER / native.TABLE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    if not set(levels) <= set(table["libraries"]) or table.get("builders") != _builders():
+        return False  # not opened: Windows could not replace a library that is
+    try:
         native.open_library()
     except native.Unusable:
         return False
-    table = json.loads((native.FOLDER / native.TABLE).read_text("utf-8"))
-    return set(levels) <= set(table["libraries"]) and table.get("builders") == _builders()
+    return True
 
 
 def _builders() -> list[str]:
@@ -83,11 +137,23 @@ def build(levels: Sequence[str], folder: Path = native.FOLDER) -> None:
           f"{time.time() - started:.0f} s")  # fmt: skip
 
 
+def cpu_name(level: str) -> str:
+    """Return LLVM's name of the processors of a level."""
+    return "generic" if native.architecture() == "arm64" else level
+
+
+def file_of(level: str) -> str:
+    """Return the name of a library on this machine."""
+    found = target()
+    assert found is not None
+    return f"cpu-{level}{found.suffix}"
+
+
 def _started(level: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the process that compiles for a level."""
     env = {
         **os.environ,
-        "NUMBA_CPU_NAME": level,
+        "NUMBA_CPU_NAME": cpu_name(level),
         "NUMBA_CPU_FEATURES": "",
         "NUMBA_CACHE_DIR": str(folder / f"cache-{level}"),
         "NUMBA_ENABLE_CUDASIM": "0",
@@ -99,11 +165,11 @@ def _started(level: str, folder: Path) -> subprocess.Popen[bytes]:
 
 def joined(folder: Path) -> dict[str, Any]:
     """Return the table of all levels in a folder, which have the same kernels."""
-    levels = [level for level in native.LEVELS if (folder / f"{level}.json").exists()]
+    levels = [level for level in native.levels() if (folder / f"{level}.json").exists()]
     tables = [json.loads((folder / f"{level}.json").read_text("utf-8")) for level in levels]
     if any(table != tables[0] for table in tables):
         sys.exit("The levels were not compiled from the same kernels: did sources change?")
-    files = {level: f"cpu-{level}.so" for level in levels}
+    files = {level: file_of(level) for level in levels}
     return {
         "format": native.FORMAT,
         "libraries": {level: [file, native.digest_of(folder / file)]
@@ -118,7 +184,7 @@ def install(table: dict[str, Any], made: Path, folder: Path) -> None:
     """Move libraries to where they are looked for, their table last."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / native.TABLE).unlink(missing_ok=True)
-    for old in folder.glob("cpu-*.so"):  # replaced, not written to: a process may have it open
+    for old in folder.glob("cpu-*"):  # replaced, not written to: a process may have it open
         old.unlink()
     for file, _ in table["libraries"].values():
         shutil.move(made / file, folder / file)

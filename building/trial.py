@@ -44,7 +44,7 @@ def run(wheel: Path) -> None:
     """Install a wheel with what it needs, and fit a model of each kind."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
-        python = str(Path(folder, "bin", "python"))
+        python = str(Path(folder, "Scripts" if os.name == "nt" else "bin", "python"))
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         environment["NUMBA_CACHE_DIR"] = str(Path(folder, "cache"))
         install = [python, "-m", "pip", "install", "--quiet", str(wheel.resolve())]

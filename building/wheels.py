@@ -1,4 +1,4 @@
-"""Builds two wheels: one for every machine, and one with compiled kernels for Linux on x86-64.
+"""Builds two wheels: one for every machine, and one with compiled kernels for machines like this.
 
 The second is the first with the folder ``gpuens/kernels/prebuilt``. Everything in that folder of
 the checkout goes in.
@@ -6,6 +6,7 @@ the checkout goes in.
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -15,9 +16,8 @@ from pathlib import Path
 
 from gpuens.kernels.runtime import native
 
-from .library import ROOT
+from .library import ROOT, target
 
-PLATFORM = "manylinux_2_17_x86_64"
 MOST_BYTES = 5_000_000
 """Half are the kernels for GPUs; another architecture or family of kernels shows here."""
 
@@ -36,10 +36,11 @@ def build(output: Path) -> Path:
         shutil.copytree(native.FOLDER, unpacked / "gpuens" / "kernels" / native.FOLDER.name)
         _for_the_platform(unpacked)
         _run("wheel", "pack", "--dest-dir", str(output), str(unpacked))
-    (wheel,) = output.glob(f"*-py3-none-{PLATFORM}.whl")
+    (wheel,) = output.glob(f"*-py3-none-{_tag()}.whl")
     if wheel.stat().st_size > MOST_BYTES:
         sys.exit(f"{wheel} has more than {MOST_BYTES / 1e6:.1f} MB.")
-    _check(wheel)
+    if platform.system() == "Linux":
+        _check(wheel)
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.2f} MB")
     return wheel
 
@@ -60,7 +61,13 @@ def _for_the_platform(unpacked: Path) -> None:
     (path,) = unpacked.glob("*.dist-info/WHEEL")
     text = path.read_text(encoding="utf-8")
     text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
-    path.write_text(text.replace("Tag: py3-none-any", f"Tag: py3-none-{PLATFORM}"), "utf-8")
+    path.write_text(text.replace("Tag: py3-none-any", f"Tag: py3-none-{_tag()}"), "utf-8")
+
+
+def _tag() -> str:
+    system = target()
+    assert system is not None
+    return system.tag
 
 
 def _check(wheel: Path) -> None:
@@ -70,8 +77,8 @@ def _check(wheel: Path) -> None:
     text = " ".join(report.split())
     found = re.search(r'is consistent with the following platform tag: "([^"]*)"', text)
     tags = found.group(1) if found else ""
-    if not re.fullmatch(r"manylinux_2_(\d|1[0-7])_x86_64", tags):
-        sys.exit(f"{wheel.name} does not keep to {PLATFORM}:\n{report}")
+    if not re.fullmatch(rf"manylinux_2_(\d|1[0-7])_{platform.machine()}", tags):
+        sys.exit(f"{wheel.name} does not keep to {_tag()}:\n{report}")
 
 
 def _run(module: str, *arguments: str) -> None:

@@ -49,7 +49,7 @@ EQUIVALENTS = (
         "XC",
     ),
     Equivalent(
-        "boosting boosting_type booster", "dropout",
+        "boosting boosting_type booster boost", "dropout",
         "dropout=0.1 is DART, sampling='goss' is GOSS, RandomForest… is 'rf', linear_leaves=True "
         "is near to 'gblinear'", "XLC",
     ),
@@ -63,7 +63,7 @@ EQUIVALENTS = (
         "reg_lambda lambda lambda_ lambda_l2 l2 l2_leaf_reg", "l2_regularization", "", "XLC"
     ),
     Equivalent(
-        "reg_alpha lambda_l1 l1", "",
+        "reg_alpha lambda_l1 l1 l1_regularization", "",
         "leaf values have no L1 penalty; l2_regularization and min_gain_to_split regularise",
         "XL",
     ),
@@ -77,7 +77,7 @@ EQUIVALENTS = (
         "LC",
     ),
     Equivalent(
-        "max_delta_step poisson_max_delta_step", "loss",
+        "max_delta_step poisson_max_delta_step max_tree_output max_leaf_output", "loss",
         "steps are bounded by the loss where they would diverge; for counts pass "
         "loss=gpuens.losses.Poisson(max_delta_step=0.7)", "XL",
     ),
@@ -86,7 +86,7 @@ EQUIVALENTS = (
         "random_strength", "", "colsample_bynode draws the features of a split at random", "C"
     ),
     Equivalent(
-        "leaf_estimation_method leaf_estimation_iterations", "",
+        "leaf_estimation_method leaf_estimation_iterations leaf_estimation_backtracking", "",
         "leaf values are exact or one Newton step; line_search=True scales each tree", "C",
     ),
     Equivalent(
@@ -125,9 +125,11 @@ EQUIVALENTS = (
     Equivalent("sample_type", "uniform_drop", "", "X"),
     Equivalent("normalize_type xgboost_dart_mode", "normalize_drop", "", "XL"),
     # The loss
-    Equivalent("objective loss_function application app", "loss criterion", "", "XLC"),
     Equivalent(
-        "eval_metric metric metrics custom_metric", "scoring", "", "XLC"
+        "objective loss_function application app objective_type", "loss criterion", "", "XLC"
+    ),
+    Equivalent(
+        "eval_metric metric metrics metric_types custom_metric custom_loss", "scoring", "", "XLC"
     ),
     Equivalent(
         "quantile_alpha expectile_alpha alpha", "quantile",
@@ -157,7 +159,9 @@ EQUIVALENTS = (
         "class_weight='balanced'", "LC",
     ),
     Equivalent("class_weights", "class_weight", "a dict from classes to weights", "C"),
-    Equivalent("num_class num_classes classes_count", "", "the classes are those of y", "XLC"),
+    Equivalent(
+        "num_class num_classes classes_count class_names", "", "the classes are those of y", "XLC"
+    ),
     Equivalent(
         "base_score boost_from_average init_score", "init",
         "training starts from the best constant; init='zero' or an estimator changes that", "XLC",
@@ -179,7 +183,7 @@ EQUIVALENTS = (
     # Categories, missing values, constraints
     Equivalent(
         "cat_features categorical_feature cat_feature categorical_column categorical_columns "
-        "enable_categorical feature_types", "categorical_features",
+        "enable_categorical feature_types cat_column", "categorical_features",
         "columns of categories of a data frame are found by themselves", "XLC",
     ),
     Equivalent("one_hot_max_size", "max_cat_to_onehot", "", "C"),
@@ -192,7 +196,9 @@ EQUIVALENTS = (
         "monotone_constraints mc monotone_constraint", "monotonic_cst", "", "XLC"
     ),
     Equivalent(
-        "monotone_constraints_method monotone_penalty", "monotonic_cst", "there is one method", "L"
+        "monotone_constraints_method monotone_constraining_method mc_method monotone_penalty "
+        "monotone_splits_penalty ms_penalty mc_penalty",
+        "monotonic_cst", "there is one method", "L",
     ),
     Equivalent("interaction_constraints", "interaction_cst", "", "XL"),
     Equivalent("linear_tree linear_trees", "linear_leaves", "", "L"),
@@ -220,6 +226,114 @@ EQUIVALENTS = (
     Equivalent("validate_parameters", "", "parameters are always checked", "X"),
     Equivalent(
         "importance_type", "", "use gpuens.inspection.feature_importances(model, kind)", "XL"
+    ),
+    Equivalent(
+        "gpu_platform_id gpu_device_id_list gpu_use_dp num_gpu gpu_ram_part pinned_memory_size "
+        "device_config data_partition gpu_cat_features_storage",
+        "device", "device='cuda' takes the current GPU", "LC",
+    ),
+    Equivalent(
+        "feature_fraction_seed bagging_seed bagging_fraction_seed drop_seed data_random_seed "
+        "data_seed extra_seed objective_seed", "random_state", "one seed for all draws", "L",
+    ),
+    Equivalent(
+        "enable_bundle is_enable_bundle bundle is_enable_sparse is_sparse enable_sparse sparse "
+        "sparse_features_conflict_fraction dev_efb_max_buckets dev_score_calc_obj_block_size "
+        "feature_pre_filter histogram_pool_size hist_pool_size used_ram_limit",
+        "", "tables may be sparse, and the layout is chosen for the machine", "LC",
+    ),
+    Equivalent(
+        "num_machines num_machine machine_list_filename machine_list_file machine_list mlist "
+        "machines local_listen_port local_port time_out tree_learner tree_learner_type tree_type "
+        "pre_partition is_pre_partition top_k topk",
+        "", "there are estimators for clusters of Dask", "L",
+    ),
+    # Bins, splits and rows that others let choose
+    Equivalent(
+        "use_quantized_grad num_grad_quant_bins quant_train_renew_leaf stochastic_rounding",
+        "", "gradients are always integers, and leaf values are not rounded", "L",
+    ),
+    Equivalent(
+        "forcedsplits_filename forced_splits_filename forced_splits_file forced_splits fs "
+        "forcedbins_filename max_bin_by_feature fixed_binary_splits "
+        "per_float_feature_quantization input_borders output_borders",
+        "", "bins and splits follow from the data", "LC",
+    ),
+    Equivalent(
+        "cegb_tradeoff cegb_penalty_split cegb_penalty_feature_lazy cegb_penalty_feature_coupled "
+        "feature_contri feature_contrib feature_penalty fc fp penalties_coefficient "
+        "first_feature_use_penalties per_object_feature_penalties",
+        "", "features have no costs; min_gain_to_split bounds the gain of every split", "LC",
+    ),
+    Equivalent(
+        "pos_bagging_fraction pos_sub_row pos_subsample pos_bagging neg_bagging_fraction "
+        "neg_sub_row neg_subsample neg_bagging sampling_frequency",
+        "subsample", "rows of all classes have equal chances, in every round", "LC",
+    ),
+    Equivalent("mvs_reg", "sampling", "sampling='mvs'", "C"),
+    Equivalent(
+        "model_shrink_rate model_shrink_mode langevin diffusion_temperature posterior_sampling "
+        "random_score_type", "", "learning_rate, subsample and colsample_bynode regularise", "C",
+    ),
+    Equivalent("reg_sqrt target_border", "", "transform y before fit", "LC"),
+    Equivalent("fair_c", "loss", "pass loss=gpuens.losses.Huber(…)", "L"),
+    # Categories and text
+    Equivalent(
+        "counter_calc_method ctr_leaf_count_limit store_all_simple_ctr max_ctr_complexity "
+        "simple_ctr combinations_ctr per_feature_ctr ctr_description ctr_target_border_count "
+        "ctr_history_unit final_ctr_computation_mode model_size_reg has_time "
+        "fold_permutation_block fold_len_multiplier approx_on_full_history",
+        "categorical_features", "categories are split as sets, without means of the target", "C",
+    ),
+    Equivalent(
+        "text_features tokenizers dictionaries feature_calcers text_processing "
+        "embedding_features", "", "turn text into numbers first, as scikit-learn's vectorizers do",
+        "C",
+    ),
+    # Reports, files and predictions
+    Equivalent(
+        "metric_freq output_freq metric_period is_provide_training_metric training_metric "
+        "is_training_metric train_metric", "verbose", "every round is reported", "LC",
+    ),
+    Equivalent(
+        "eval_at ndcg_eval_at ndcg_at map_eval_at map_at multi_error_top_k auc_mu_weights",
+        "scoring", "names and functions of metrics", "L",
+    ),
+    Equivalent("eval_fraction", "validation_fraction", "with early_stopping=True", "C"),
+    Equivalent("callback", "callbacks", "", "C"),
+    Equivalent(
+        "snapshot_freq save_period save_snapshot snapshot_file snapshot_interval",
+        "callbacks", "with gpuens.callbacks.Checkpoint", "LC",
+    ),
+    Equivalent("allow_writing_files train_dir", "", "fit writes no files", "C"),
+    Equivalent(
+        "input_model model_input model_in output_model model_output model_out", "",
+        "model.save(path) and gpuens.load(path)", "L",
+    ),
+    Equivalent(
+        "convert_model convert_model_file convert_model_language", "",
+        "model.to_c, model.to_onnx and others write files", "L",
+    ),
+    Equivalent(
+        "config config_file task data train_data train_data_file data_filename valid_data "
+        "valid_data_file test_data test_data_file valid_filenames header has_header label_column "
+        "weight_column group_column group_id query_column query_id two_round two_round_loading "
+        "use_two_round_loading save_binary is_save_binary is_save_binary_file parser_config_file "
+        "precise_float_parser output_result predict_result prediction_result predict_name "
+        "prediction_name pred_name name_pred",
+        "", "tables are arguments of fit and predict; `python -m gpuens fit` reads files", "L",
+    ),
+    Equivalent(
+        "ignore_column ignore_feature blacklist ignored_features", "", "leave columns out of X",
+        "LC",
+    ),
+    Equivalent(
+        "predict_raw_score is_predict_raw_score predict_rawscore raw_score predict_leaf_index "
+        "is_predict_leaf_index leaf_index predict_contrib is_predict_contrib contrib "
+        "predict_disable_shape_check start_iteration_predict num_iteration_predict "
+        "pred_early_stop pred_early_stop_freq pred_early_stop_margin",
+        "", "apply, staged_predict and predict(X, pred_contribs=True) are methods of the model",
+        "L",
     ),
     Equivalent("base_learner learner members", "estimator estimators", "", "S"),
     Equivalent("meta_estimator meta_classifier meta_regressor", "final_estimator", "", "S"),

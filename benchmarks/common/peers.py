@@ -19,6 +19,8 @@ Task = Literal["binary", "multiclass", "regression"]
 OURS, THEIRS = "gpuens", "scikit-learn"
 ON_CPU = "gpuens on the CPU"
 """Where gpuens itself runs on a GPU."""
+IN_ARRAYS = "gpuens in the table's library"
+"""By ``device="array"``, where gpuens itself runs in compiled kernels."""
 BOTH = (OURS, THEIRS)
 MODULES = {OURS: ("gpuens",), THEIRS: ("sklearn.tree", "sklearn.ensemble")}
 """Where the classes of ``build`` are."""

@@ -9,7 +9,8 @@ measured too. ``words`` is a sparse table.
 With ``--depth`` trees have that depth and no other limit of leaves, and XGBoost's defaults of
 lambda, least hessian and rows are those of all. With ``--device cuda`` gpuens and XGBoost train on
 a GPU, with the table in its memory; ``--with-cpu`` adds gpuens on the CPU, whose model must be the
-same, bit for bit.
+same, bit for bit. ``--with-array`` adds gpuens with ``device="array"``, slow enough that a few rows
+and trees will do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from gpuens.datasets import make_covtype_like, make_higgs_like
 from ..common import peers, pictures, tables
 from ..common.goals import Goal, measured
 from ..common.markdown import medians, pivot
-from ..common.peers import ON_CPU, OURS, GapError, say_skipped, settings_for
+from ..common.peers import IN_ARRAYS, ON_CPU, OURS, GapError, say_skipped, settings_for
 from ..common.places import DEVICE, Host, place_of
 from ..common.program import Content, Options, Program, Results, timing
 from ..common.timing import take_turns
@@ -139,15 +140,16 @@ def without_cuda(place: type[Host]) -> str | None:
 
 def contestants(workload: Workload, options: Options, place: Host) -> dict[str, str]:
     """Return the libraries that take part, each with the device that it trains on."""
+    in_arrays = {IN_ARRAYS: "array"} if getattr(options, "with_array", False) else {}
     if place.device == "cpu":
-        return dict.fromkeys(peers.installed([OURS, *workload.libraries]), "cpu")
+        return dict.fromkeys(peers.installed([OURS, *workload.libraries]), "cpu") | in_arrays
     on_cpu = {ON_CPU: "cpu"} if getattr(options, "with_cpu", False) else {}
-    return {OURS: place.device, **peers_on(type(place))[0], **on_cpu}
+    return {OURS: place.device, **peers_on(type(place))[0], **on_cpu, **in_arrays}
 
 
 def trainer(library: str, device: str, task: peers.Task) -> Callable[[peers.Settings], Any]:
     """Return what builds a contestant."""
-    name = OURS if library == ON_CPU else library
+    name = OURS if library in (ON_CPU, IN_ARRAYS) else library
     further: dict[str, Any] = {"device": device} if name in (OURS, "XGBoost") else {}
 
     def build(settings: peers.Settings) -> Any:
@@ -197,6 +199,9 @@ def measure(workload: Workload, options: Options) -> Results:
     if place.device != "cpu":
         found |= of_device(place, models, X, actions[OURS])
         found["gaps"] = peers_on(type(place))[1]
+    if IN_ARRAYS in models:
+        marks = {models[name].forest_.fingerprint() for name in (OURS, IN_ARRAYS)}
+        found.setdefault("equal", {})["compiled and array code"] = len(marks) == 1
     return found
 
 
@@ -286,6 +291,7 @@ PROGRAM = Program(
         **timing(3),
         **DEVICE,
         "with_cpu": (False, "with --device cuda: gpuens on the CPU as well"),
+        "with_array": (False, "gpuens with device=\"array\" as well"),
         "depth": (None, "depth of the trees instead of 63 leaves"),
         "rows": (None, "rows of every table instead of its own"),
         "trees": (None, "rounds of boosting instead of the table's"),

@@ -28,7 +28,6 @@ from .types import BOOLEAN, DATE, NUMBER, TEXT, ColumnReading, Overrides, overri
 MOST_INTEGER_CLASSES = 20
 """A target of integers with at most this many values is taken for classes."""
 FEWEST_ROWS = 10
-FEWEST_FOR_STOPPING = 50
 SHOWN = 10
 """Features in the table of importances."""
 ESTIMATORS = {
@@ -39,11 +38,8 @@ ESTIMATORS = {
     "adaboost": "AdaBoost",
 }
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "boosting": {"n_estimators": 1000, "early_stopping": True, "n_iter_no_change": 20},
     "forest": {"n_estimators": 300},
     "extra-trees": {"n_estimators": 300},
-    "tree": {},
-    "adaboost": {},
 }
 """Settings that differ from the estimators' own defaults."""
 
@@ -220,7 +216,7 @@ def _split(
 def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
     X, y, weights = part
     name = ESTIMATORS[options.model] + ("Classifier" if is_classes else "Regressor")
-    model = getattr(gpuens, name)(**DEFAULTS[options.model])
+    model = getattr(gpuens, name)(**DEFAULTS.get(options.model, {}))
     categorical = [str(c) for c in X.columns if str(X[c].dtype) == "category"]
     settings: dict[str, Any] = {"random_state": options.seed, "device": options.device}
     if categorical:
@@ -233,9 +229,6 @@ def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
         )
     given = _parameters(options.parameters, known, name)
     model.set_params(**{k: v for k, v in settings.items() if k in known} | given)
-    stops = "early_stopping" in known and "early_stopping" not in given
-    if stops and not _can_hold_out(y, is_classes):
-        model.set_params(early_stopping=False, n_estimators=given.get("n_estimators", 100))
     text = f", {len(categorical)} of them categorical" if categorical else ""
     print(f"Training {name} on {len(y):,} rows and {X.shape[1]} features{text} ...", flush=True)
     print("(The first fit on a machine compiles kernels, which can take a minute.)", flush=True)
@@ -246,12 +239,6 @@ def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
     trees = f", {model.forest_.n_trees:,} trees" if hasattr(model, "forest_") else ""
     print(f"Trained in {time.perf_counter() - start:.1f} s{trees}.")
     return model
-
-
-def _can_hold_out(y: np.ndarray, is_classes: bool) -> bool:
-    """Return whether there are enough rows to hold some out for early stopping."""
-    fewest = np.unique(y, return_counts=True)[1].min() if is_classes else len(y)
-    return len(y) >= FEWEST_FOR_STOPPING and fewest >= 2
 
 
 def _parameters(given: list[str], known: dict[str, Any], estimator: str) -> dict[str, Any]:

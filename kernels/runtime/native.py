@@ -1,7 +1,7 @@
 """Kernels that were compiled before: one native library in the wheel, called without Numba.
 
 ``python -m building`` writes the folder ``kernels/prebuilt``: a library for each level of the
-x86-64 processors, and a table of the kernels and types of arguments in them. A library runs only
+machine's processors, and a table of the kernels and types of arguments in them. A library runs only
 what the sources say: its table holds a stamp of all the files that its kernels are made of. What
 is not in it is compiled by Numba.
 """
@@ -11,9 +11,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
+import sys
+import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -27,15 +30,25 @@ from .system import processor_features
 
 FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"
-FORMAT = 1
+FORMAT = 2
 PACKAGE = Path(__file__).parents[2]
 """The folder that holds ``kernels``: files of a stamp are named from here."""
 
 LEVELS = {
-    "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
-    "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    "x86-64": {
+        "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+        "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    },
+    "arm64": {"armv8-a": ""},
 }
-"""Levels of processors, the best first, and what Linux calls the features they add."""
+"""Levels of processors by architecture, the best first, and what Linux calls the features they
+add."""
+ARCHITECTURES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "arm64", "arm64": "arm64"}
+"""What systems call the architectures."""
+WHEELS = {
+    "Linux": ("x86-64", "arm64"), "Darwin": ("x86-64", "arm64"), "Windows": ("x86-64",),
+}  # fmt: skip
+"""The systems that have a wheel with compiled kernels, and their architectures."""
 
 NUMBERS: dict[Any, tuple[bytes, str]] = {
     int: (b"p", "int64"),
@@ -53,7 +66,9 @@ NUMBERS: dict[Any, tuple[bytes, str]] = {
 """Types of numbers: how ``building/calls.c`` reads them, and how keys name them."""
 
 
-FUNCTIONS = "gpuens_know", "gpuens_kernel", "gpuens_learn", "gpuens_words"
+FUNCTIONS = (
+    "gpuens_know", "gpuens_called", "gpuens_start", "gpuens_kernel", "gpuens_learn", "gpuens_words",
+)  # fmt: skip
 """The functions of a library for its caller; the others are kernels."""
 
 
@@ -150,6 +165,7 @@ class Library:
                 getattr(library, name)
         except (OSError, AttributeError) as error:
             raise Damaged(str(error)) from error
+        self._start()
         library.gpuens_know.argtypes = ctypes.py_object, ctypes.c_char
         library.gpuens_know.restype = None
         library.gpuens_kernel.argtypes = (ctypes.c_char_p,)
@@ -163,6 +179,21 @@ class Library:
         for cls, (meaning, _) in NUMBERS.items():
             library.gpuens_know(cls, meaning)
         self._compare_layouts()
+
+    def _start(self) -> None:
+        """Give the library the addresses of the functions and objects of Python that it needs."""
+        library = self._library
+        library.gpuens_called.restype = ctypes.c_char_p
+        library.gpuens_start.argtypes = ctypes.c_void_p, *[ctypes.py_object] * 3
+        library.gpuens_start.restype = None
+        called = list(iter(map(library.gpuens_called, itertools.count()).__next__, None))
+        try:
+            functions = [getattr(ctypes.pythonapi, name.decode()) for name in called]
+        except AttributeError as error:
+            raise Unusable(f"this Python lacks a function ({error})") from error
+        addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        library.gpuens_start(table, None, NotImplemented, MemoryError)
 
     def _compare_layouts(self) -> None:
         """Refuse a Python or a NumPy whose objects are laid out in another way."""
@@ -220,6 +251,8 @@ def open_library(folder: Path = FOLDER) -> Library:
         raise ValueError(f"GPUENS_KERNELS must be 'native' or 'compiled', got {chosen!r}.")
     if chosen == "compiled":
         raise Unusable("GPUENS_KERNELS=compiled is set")
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise Unusable("there is none for PyPy and free-threaded Python")
     try:
         text = (folder / TABLE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -251,30 +284,39 @@ def _stamp(files: tuple[str, ...]) -> str:
 
 def _level(built: Iterable[str]) -> str:
     """Return the best level of this processor that there is a library for."""
-    if not _has_wheel():
+    if not has_wheel():
         raise Unusable(f"there is none for {platform.system()} on {platform.machine()}")
-    features = processor_features()
-    usable = [level for level in LEVELS if features.issuperset(_needed(level).split())]
-    for level in usable:
-        if level in built:
-            return level
-    raise Unusable("this processor is below x86-64-v2")
+    here = levels()
+    if here.keys().isdisjoint(built):
+        raise Unusable(f"it is for {' and '.join(built)}, not for {platform.machine()}")
+    features, needed, found = processor_features(), set[str](), None
+    for level, added in reversed(here.items()):
+        needed |= set(added.split())
+        if level in built and needed <= features:
+            found = level
+    if found is None:
+        raise Unusable(f"this processor is below {' and '.join(built)}")
+    return found
 
 
-def _has_wheel() -> bool:
+def architecture() -> str:
+    """Return the architecture of this process, empty where it has no levels."""
+    return ARCHITECTURES.get(platform.machine().lower(), "")
+
+
+def levels() -> dict[str, str]:
+    """Return the levels of this architecture."""
+    return LEVELS.get(architecture(), {})
+
+
+def has_wheel() -> bool:
     """Return whether there is a wheel with compiled kernels for this system."""
-    return platform.machine() in ("x86_64", "AMD64") and platform.system() == "Linux"
+    return architecture() in WHEELS.get(platform.system(), ())
 
 
 def is_from_sources(folder: Path = FOLDER) -> bool:
     """Return whether this installation lacks what the wheel for this system brings."""
-    return _has_wheel() and not folder.is_dir()
-
-
-def _needed(level: str) -> str:
-    """Return the features of a level and of those below."""
-    levels = list(LEVELS)
-    return " ".join(LEVELS[name] for name in levels[levels.index(level) :])
+    return has_wheel() and not folder.is_dir()
 
 
 # The library of this process.

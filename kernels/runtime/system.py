@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,34 @@ def after_fork_in_child(function: Callable[[], Any]) -> None:
 
 
 def processor_features() -> set[str]:
-    """Return what Linux reports of the first processor; nothing elsewhere."""
+    """Return what Linux reports of the first processor, in Linux's names also on other systems."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("flags"):
                 return set(line.partition(":")[2].split())
-    return set()
+    return _features_that_numpy_found()
+
+
+_LATE = "BMI BMI2 LZCNT MOVBE"
+"""What NumPy asks for from 2.4 on; all processors of Intel and AMD with AVX2 have it."""
+_LINUX_NAMES = {
+    "SSE3 SSSE3 SSE41 SSE42 POPCNT": "cx16 lahf_lm pni popcnt sse4_1 sse4_2 ssse3",
+    f"AVX AVX2 F16C FMA3 {_LATE}": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
+}
+"""Features by NumPy's names, and what processors of x86-64 with all of them have, by Linux's."""
+
+
+def _features_that_numpy_found() -> set[str]:
+    """Return what NumPy asked the processor for when it was imported, on any system. It counts only
+    what the system keeps for its processes."""
+    found: set[str] = set()
+    with suppress(ImportError, AttributeError):
+        features = import_module("numpy._core._multiarray_umath").__cpu_features__
+        late = _LATE.split()
+        for needed, names in _LINUX_NAMES.items():
+            if all(features.get(name, name in late) for name in needed.split()):
+                found |= set(names.split())
+    return found
 
 
 def cuda_driver() -> ctypes.CDLL:

@@ -33,6 +33,12 @@ class TestFit:
             assert 0.4 < row["quality"]["auc"] < 1
         assert "gpuens" in record["results"]["words"]["libraries"]
 
+    def test_array_code_beside_compiled_code(self, run, only_libraries):
+        only_libraries("gpuens")
+        workload = run(fit, *TINY, "--with-array", "--only", "10k")["results"]["10k"]
+        assert list(workload["libraries"]) == ["gpuens", "gpuens in the table's library"]
+        assert workload["equal"] == {"compiled and array code": True}
+
     def test_words_are_as_frequent_in_training_as_in_tests(self):
         (X, y), (X_test, y_test) = (fit.words(400, state) for state in (0, 1))
         assert X.shape == X_test.shape == (400, fit.WORDS)

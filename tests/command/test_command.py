@@ -122,10 +122,17 @@ def test_same_file_same_model(folder):
     assert len(prints) == 1
 
 
-def test_few_rows_train_without_early_stopping(folder, houses):
-    houses.head(30).to_csv(folder / "few.csv", index=False)
-    assert run("fit", folder / "few.csv", "--target", "rooms", "--task", "regression") == 0
-    assert gpuens.load(folder / "few.gpuens").early_stopping is False
+@pytest.mark.parametrize("n_rows", [30, 300])
+def test_boosting_is_that_of_the_estimator(folder, houses, n_rows):
+    """With the rounds that rows held out choose, and 100 for few rows."""
+    table = houses[["rooms", "price"]].dropna().head(n_rows)
+    table.to_csv(folder / "part.csv", index=False)
+    assert run("fit", folder / "part.csv", "--target", "price", "--test-size", 0) == 0
+    X, y = table[["rooms"]].astype(float), table["price"].to_numpy(float)
+    model = gpuens.GradientBoostingRegressor(random_state=0).fit(X, y)
+    loaded = gpuens.load(folder / "part.gpuens")
+    assert loaded.n_estimators == "auto"
+    assert loaded.forest_.fingerprint() == model.forest_.fingerprint()
 
 
 @pytest.mark.parametrize(

@@ -205,10 +205,51 @@ def test_small_calls(elsewhere):
     called = []
     memory.return_freed_memory()
     system.after_fork_in_child(lambda: called.append(1))
-    assert called == [] and system.processor_features() == set()
+    assert called == []
     assert driver_version() is None
-    with pytest.raises(native.Unusable):
-        native._level(["x86-64-v2"])
+
+
+V2 = dict.fromkeys(["SSE3", "SSSE3", "SSE41", "SSE42", "POPCNT"], True)
+V3 = V2 | dict.fromkeys(["AVX", "AVX2", "F16C", "FMA3"], True)
+LATE = dict.fromkeys(["BMI", "BMI2", "LZCNT", "MOVBE"], True)
+"""What NumPy asks the processor for from 2.4 on."""
+
+
+@pytest.mark.parametrize(
+    ("machine", "features", "level"),
+    [
+        ("AMD64", V3 | LATE, "x86-64-v3"),
+        ("x86_64", V3, "x86-64-v3"),
+        ("AMD64", V3 | LATE | {"MOVBE": False}, "x86-64-v2"),
+        ("AMD64", V2 | {"AVX2": False}, "x86-64-v2"),
+        ("AMD64", V2 | {"SSE42": False}, None),
+        ("AMD64", {}, None),
+        ("arm64", {"NEON": True}, "armv8-a"),
+    ],
+)
+def test_level_of_the_processor(elsewhere, machine, features, level):
+    """NumPy knows its features where there is no /proc/cpuinfo."""
+    elsewhere.patch.setattr(np._core._multiarray_umath, "__cpu_features__", features)
+    elsewhere.patch.setattr(native, "platform", SimpleNamespace(
+        machine=lambda: machine,
+        system=lambda: {"win32": "Windows", "darwin": "Darwin"}[system.sys.platform],
+    ))  # fmt: skip
+    built = native.levels()
+    if machine == "arm64" and system.sys.platform == "win32":
+        level = None
+    if level:
+        assert native._level(built) == level
+    else:
+        with pytest.raises(native.Unusable):
+            native._level(built)
+
+
+def test_features_are_those_of_linux(elsewhere):
+    """NumPy's names lead to Linux's: on this machine both see a processor of the same level."""
+    found = system.processor_features()
+    elsewhere.patch.undo()
+    assert found <= system.processor_features() | {"pni"}
+    assert bool(found) == (native.architecture() == "x86-64")
 
 
 def test_modules_load_again(elsewhere):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,8 @@ from gpuens.kernels.runtime.compilation import CpuKernel, kernel
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
 
+LEVEL = list(native.levels() or native.LEVELS["x86-64"])[-1]
+"""The lowest level of this architecture."""
 RECORD = np.dtype([("count", np.int64), ("score", np.float32), ("codes", np.uint32, (2,))])
 
 
@@ -124,7 +128,7 @@ def built(tmp_path_factory):
     from building import level
 
     made, folder = (tmp_path_factory.mktemp(name) for name in ("made", "built"))
-    recorder = level.Recorder("x86-64-v2", made)
+    recorder = level.Recorder(LEVEL, made)
     for function, values in COMPILED:
         recorder.bind(function)(*values)
     recorder.link()
@@ -231,6 +235,7 @@ def test_threads_start_together(library):
     assert results == [2 * 66 + 3 * 7.5 + 1] * 8
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_goes_on(library):
     run = library.bind(half)
@@ -265,16 +270,16 @@ def test_no_library(tmp_path):
 
 
 def cut(folder):
-    path = folder / "cpu-x86-64-v2.so"
+    path = folder / building.file_of(LEVEL)
     path.write_bytes(path.read_bytes()[:5000])
 
 
 DAMAGE = {
     "cut": cut,
-    "no library": lambda folder: (folder / "cpu-x86-64-v2.so").unlink(),
+    "no library": lambda folder: (folder / building.file_of(LEVEL)).unlink(),
     "no table": lambda folder: (folder / native.TABLE).write_text('{"format": 1, "libr'),
     "not a table": lambda folder: (folder / native.TABLE).write_text("[]"),
-    "nothing in it": lambda folder: edit(folder, libraries={"x86-64-v2": []}),
+    "nothing in it": lambda folder: edit(folder, libraries={LEVEL: []}),
 }
 
 
@@ -296,27 +301,27 @@ def test_damage_is_reported_once(copied, name, monkeypatch):
 
 
 def test_a_file_that_is_no_library(copied):
-    (copied / "cpu-x86-64-v2.so").write_text("text")
-    digest = native.digest_of(copied / "cpu-x86-64-v2.so")
-    edit(copied, libraries={"x86-64-v2": ["cpu-x86-64-v2.so", digest]})
-    with pytest.raises(native.Damaged, match=r"cpu-x86-64-v2\.so"):
+    name = building.file_of(LEVEL)
+    (copied / name).write_text("text")
+    edit(copied, libraries={LEVEL: [name, native.digest_of(copied / name)]})
+    with pytest.raises(native.Damaged, match=re.escape(name)):
         native.open_library(copied)
 
 
 def test_kernels_have_no_tables_to_unwind_the_stack_by(tmp_path):
     from building import level
 
-    recorder = level.Recorder("x86-64-v2", tmp_path)
+    recorder = level.Recorder(LEVEL, tmp_path)
     recorder.bind(reversed_by_a_list)(np.zeros(1000))
     (path,) = tmp_path.glob("*.o")
     assert b".eh_frame" not in path.read_bytes()
 
 
 def test_a_library_of_something_else(copied):
-    file = copied / "cpu-x86-64-v2.so"
+    file = copied / building.file_of(LEVEL)
     shutil.copy(np._core._multiarray_umath.__file__, file)
-    edit(copied, libraries={"x86-64-v2": [file.name, native.digest_of(file)]})
-    with pytest.raises(native.Damaged, match="undefined symbol: gpuens_know"):
+    edit(copied, libraries={LEVEL: [file.name, native.digest_of(file)]})
+    with pytest.raises(native.Damaged, match="gpuens_know"):
         native.open_library(copied)
 
 
@@ -332,7 +337,7 @@ def test_a_table_with_a_kernel_that_is_not_there(copied):
 def test_edited_sources_are_not_run(copied, tmp_path):
     source = tmp_path / "source.py"
     source.write_text("one")
-    name = os.path.relpath(source, native.PACKAGE)
+    name = str(source)
     edit(copied, sources=[name], stamp=native.stamp_of([name]))
     native.open_library(copied)
     source.write_text("two")
@@ -345,7 +350,7 @@ def test_edited_sources_are_not_run(copied, tmp_path):
 
 def test_the_stamp_covers_the_file_of_a_kernel(built):
     sources = json.loads((built / native.TABLE).read_text())["sources"]
-    assert os.path.relpath(__file__, native.PACKAGE) in sources
+    assert Path(os.path.relpath(__file__, native.PACKAGE)).as_posix() in sources
 
 
 def test_another_version(copied):
@@ -355,23 +360,88 @@ def test_another_version(copied):
 
 
 def test_another_machine(built, monkeypatch):
-    monkeypatch.setattr(native.platform, "machine", lambda: "aarch64")
-    with pytest.raises(native.Unusable, match="there is none for Linux on aarch64"):
+    other = "x86_64" if native.architecture() == "arm64" else "aarch64"
+    monkeypatch.setattr(native.platform, "machine", lambda: other)
+    with pytest.raises(native.Unusable, match=f"for {LEVEL}, not for {other}|Windows on {other}"):
+        native.open_library(built)
+    monkeypatch.setattr(native.platform, "machine", lambda: "riscv64")
+    with pytest.raises(native.Unusable, match=r"there is none for \w+ on riscv64"):
         native.open_library(built)
 
 
-def test_the_best_level_of_the_processor(built, monkeypatch):
-    v2 = set(native.LEVELS["x86-64-v2"].split())
+@pytest.mark.parametrize("gil", [0, 1])
+def test_another_python(built, monkeypatch, gil):
+    """Objects begin in another way in free-threaded Python and in PyPy: a call of the library would
+    end the process."""
+    values = {"Py_GIL_DISABLED": 1 - gil}
+    monkeypatch.setattr(native.sysconfig, "get_config_var", values.get)
+    if gil:
+        monkeypatch.setattr(native.sys, "implementation", SimpleNamespace(name="pypy"))
+    with pytest.raises(native.Unusable, match="none for PyPy and free-threaded Python"):
+        native.open_library(built)
+
+
+def test_a_python_without_a_function(built, monkeypatch):
+    monkeypatch.setattr(native.ctypes, "pythonapi", SimpleNamespace())
+    with pytest.raises(native.Unusable, match="this Python lacks a function"):
+        native.open_library(built)
+
+
+def test_the_best_level_of_the_processor(monkeypatch):
+    monkeypatch.setattr(native.platform, "machine", lambda: "AMD64")
+    monkeypatch.setattr(native.platform, "system", lambda: "Linux")
+    v2 = set(native.LEVELS["x86-64"]["x86-64-v2"].split())
     monkeypatch.setattr(native, "processor_features", lambda: v2)
     assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v2"
     monkeypatch.setattr(native, "processor_features", lambda: v2 - {"popcnt"})
     with pytest.raises(native.Unusable, match="below x86-64-v2"):
-        native.open_library(built)
+        native._level(["x86-64-v2"])
     monkeypatch.setattr(
-        native, "processor_features", lambda: set(" ".join(native.LEVELS.values()).split())
+        native,
+        "processor_features",
+        lambda: set(" ".join(native.LEVELS["x86-64"].values()).split()),
     )
     assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v3"
     assert native._level(["x86-64-v2"]) == "x86-64-v2"
+    monkeypatch.setattr(native.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(native, "processor_features", set)
+    assert native._level(["armv8-a"]) == "armv8-a"
+
+
+OBJECTS = {
+    "Linux": {"x86-64": b"\x7fELF\2\1", "arm64": b"\x7fELF\2\1"},
+    "Darwin": {"x86-64": b"\xcf\xfa\xed\xfe\7\0\0\1", "arm64": b"\xcf\xfa\xed\xfe\x0c\0\0\1"},
+    "Windows": {"x86-64": b"\x64\x86"},
+}  # fmt: skip
+"""The first bytes of object files: their formats, and the architectures of Mach-O and COFF."""
+
+
+@pytest.mark.parametrize(("system", "architecture"), building.TARGETS)
+def test_object_files_of_every_system(tmp_path, monkeypatch, system, architecture):
+    """Machine code for each, written on this one; each is linked and run on its own system only."""
+    from building import level
+
+    half.made(1.5), is_above.made(2, 1.5)  # Numba compiles for this system
+    machine = {"x86-64": "x86_64", "arm64": "arm64"}[architecture]
+    monkeypatch.setattr(native.platform, "machine", lambda: machine)
+    monkeypatch.setattr(native.platform, "system", lambda: system)
+    assert native.has_wheel() and building.target() == building.TARGETS[system, architecture]
+    name = list(native.levels())[-1]
+    recorder = level.Recorder(name, tmp_path)
+    recorder.bind(half)(1.5)
+    recorder.bind(is_above)(2, 1.5)
+    for path in tmp_path.glob("*.o"):
+        assert path.read_bytes().startswith(OBJECTS[system][architecture])
+        (symbol,) = re.findall(r"kernel_\w{16}", path.name)
+        exported = f"-export:{symbol}".encode() in path.read_bytes()
+        assert exported == (system == "Windows")
+    assert len(list(tmp_path.glob("*.o"))) == 2
+    assert building.file_of(name) == f"cpu-{name}{building.TARGETS[system, architecture].suffix}"
+
+
+def test_wheels_are_for_the_systems_that_libraries_are_built_on():
+    known = {(system, name) for system, names in native.WHEELS.items() for name in names}
+    assert known == building.TARGETS.keys()
 
 
 def test_another_layout_of_objects(built, monkeypatch):
@@ -403,9 +473,9 @@ def test_the_report(library, monkeypatch, capsys):
     report = gpuens.show_config()["kernels"]
     name = native.name_of(half)
     assert report == {
-        "source": "native library for x86-64-v2", "native": [name], "missed": {name: 1},
+        "source": f"native library for {LEVEL}", "native": [name], "missed": {name: 1},
         "gpu": {"cubin": [], "PTX": [], "compiled": []},
     }  # fmt: skip
     printed = capsys.readouterr().out
-    assert "kernels           native library for x86-64-v2\n" in printed
+    assert f"kernels           native library for {LEVEL}\n" in printed
     assert f"compiled kernel   {name} (1 calls)\n" in printed
