@@ -6,7 +6,8 @@ their place:
 
     sample        the schemes are in ``steps.sampling``
     gradients     ``steps.pieces``: of a part of the rows at a time, where not all fit into memory
-    grow          ``steps.fused``: in one call with the steps behind it, on the CPU
+    grow          ``steps.fused``: in one call with leaf values and update, on the CPU, where leaf
+                  values are Newton steps
     leaf values   ``steps.linear_leaves``: functions of the features in place of constants
     trees         ``steps.one_tree``: one for all outputs, with a value of each in every leaf
     update        ``steps.fused``: joined with the next gradients, on a GPU
@@ -120,6 +121,7 @@ class BoostingRounds(Rounds):
             The gradients were not finite.
         """
         round_ = self.begin(index)
+        # Leaf values that minimise the loss already, as medians do, need no line search.
         searches = self.training.settings.line_search and not round_.loss.exact_leaves
         trees: list[OutputTree] = []
         for outputs in self.batches:
