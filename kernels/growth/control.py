@@ -101,7 +101,9 @@ def open_needed(frontier, params, least):
     if params.max_leaves == UNLIMITED:
         for x in range(state[N_NODES]):
             if frontier.nodes[x].child < 0 and frontier.nodes[x].gain > NO_GAIN:
-                slots_left = _open(frontier, np.int64(x), np.int64(0), slots_left)
+                # The last level of a symmetric tree; others count no levels.
+                closes = frontier.trees[frontier.nodes[x].tree].n_levels >= params.max_depth
+                slots_left = _open(frontier, np.int64(x), np.int64(1 if closes else 0), slots_left)
                 if slots_left < 0:
                     break
         return state[N_EXPAND]
@@ -217,11 +219,13 @@ def start(frontier, params):
     state[N_FREE_SLOTS] = n_slots
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
-        tree.expanded = 0
+        tree.expanded = tree.n_levels = 0
         plant(frontier, t)
         state[N_NODES] += 1
         if is_root_looked(frontier, params, t):
             _add_pair(frontier, np.int64(t), np.int64(-1))
+    if params.is_symmetric == 1:
+        list_levels(frontier, params)
 
 
 @inner
@@ -269,6 +273,42 @@ def take_gain(frontier, params, x, score):
 
 
 @inner
+def list_levels(frontier, params):
+    """List the nodes of the next level of every symmetric tree in its part of ``heap``: those
+    without children that have a histogram, so also nodes that the splits of levels before have left
+    whole. While nodes of a level wait to be opened, the list of the tree is empty."""
+    for t in range(frontier.trees.size):
+        frontier.trees[t].n_open = 0
+    for x in range(frontier.state[N_NODES]):
+        node, tree = frontier.nodes[x], frontier.trees[frontier.nodes[x].tree]
+        if node.child >= 0 or node.slot < 0 or tree.n_levels >= params.max_depth:
+            continue
+        if node.gain > NO_GAIN:
+            tree.n_open = -params.max_leaves  # more than there are nodes
+        elif can_split(frontier, params, x):
+            if tree.n_open >= 0:
+                frontier.heap[tree.first + tree.n_open] = x
+            tree.n_open += 1
+
+
+@inner
+def take_level(frontier, params, t, gain):
+    """Return whether the next level of tree t is split, which gains so much in quantised units (see
+    ``take_gain``). If not, the tree is complete."""
+    tree = frontier.trees[t]
+    noise = 0.0
+    for i in range(tree.n_open):
+        node = frontier.nodes[frontier.heap[tree.first + i]]
+        noise += 4.0 * (node.end - node.begin) / node.h
+    is_split = gain > noise and gain / tree.scale_g / tree.scale_g * tree.scale_h > params.min_gain
+    tree.n_levels = tree.n_levels + 1 if is_split else UNLIMITED
+    if not is_split:
+        for i in range(tree.n_open):
+            release(frontier, frontier.heap[tree.first + i])
+    return is_split
+
+
+@inner
 def release(frontier, x):
     """Give the node's histogram slot back."""
     node = frontier.nodes[x]
@@ -296,6 +336,9 @@ def commit(frontier, params):
         n_right = node.end - node.begin - n_left
         # The split was found by hessians. Now that rows are counted, it may leave too few.
         if not is_enough(frontier, params, i):
+            if params.is_symmetric == 1:  # the level has its split, which is not for this node
+                node.gain = NO_GAIN
+                continue
             frontier.recheck[state[N_RECHECK]] = x
             state[N_RECHECK] += 1
             continue
@@ -322,6 +365,8 @@ def commit(frontier, params):
             frontier.nodes[sibling].slot = node.slot
             node.slot = -1
             _add_pair(frontier, build, sibling)
+    if params.is_symmetric == 1:
+        list_levels(frontier, params)
 
 
 @inner

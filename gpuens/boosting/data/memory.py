@@ -156,7 +156,7 @@ def _plan(
     pieces = 2 * PIECE_BYTES if is_streamed else table
     histograms = messages = _histograms(n_features, n_nodes, batch, params)
     if data.n_places is not None:
-        n_entries = fr.n_slots(n_features, n_nodes, batch) * data.n_places
+        n_entries = fr.n_slots(n_features, n_nodes, batch, params) * data.n_places
         histograms, messages = SPARSE_PLACE_BYTES * n_entries, SPARSE_MESSAGE_BYTES * n_entries
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
@@ -182,7 +182,7 @@ def _plan(
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
-        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
+        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator, params),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
         "trees": on_host_only(
             capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)
@@ -371,13 +371,15 @@ def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParam
     """Bytes of the pool of histograms; growth builds those again that do not fit into it."""
     if params.max_leaves == 1:
         return 0
-    return fr.n_slots(n_features, n_nodes, n_trees) * n_features * HISTOGRAM_BYTES
+    return fr.n_slots(n_features, n_nodes, n_trees, params) * n_features * HISTOGRAM_BYTES
 
 
-def _candidates(n_features: int, n_nodes: int, n_trees: int, estimator: Any) -> int:
+def _candidates(
+    n_features: int, n_nodes: int, n_trees: int, estimator: Any, params: GrowthParams
+) -> int:
     """Bytes of the best split of each feature in the nodes that a step searches: two new nodes for
     each histogram, and those that are searched again."""
-    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees), n_nodes)
+    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees, params), n_nodes)
     return n_searched * n_features * (20 + _sets(estimator))
 
 

@@ -104,6 +104,8 @@ class Work(NamedTuple):
     approximate: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
+    gains: np.ndarray
+    pooled: np.ndarray
     few: np.ndarray
 
 
@@ -140,5 +142,7 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
+        gains=np.empty((n_threads, 2, N_SLOTS), np.float64),
+        pooled=np.empty((n_threads, N_SLOTS), np.int64),
         few=np.zeros((n_threads, N_LINES_OF_FEW, N_SLOTS), np.int64),
     )
