@@ -27,7 +27,7 @@ from ..params import NO_RULES, FeatureRules, GrowthParams
 from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
-from .levels import find_levels, settle_levels
+from .levels.dense import find_levels, settle
 from .partition import (
     FEWEST_ROWS,
     MOST_ROWS,
@@ -38,7 +38,7 @@ from .partition import (
     partition_alone_by_set,
     place_marked,
 )
-from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck, settle_nodes
+from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck
 from .tables import (
     EVALUATE,
     FROM_SIBLING,
@@ -266,10 +266,7 @@ def grow_together(
         wait(barrier, n_threads)  # the best split of every feature is known
         # Decision.
         if thread == 0:
-            if params.is_symmetric == 1:
-                settle_levels(table, frontier, params, work)
-            else:
-                settle_nodes(frontier, params, work)
+            settle(table, frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
             plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)  # the nodes to open are chosen, all threads see whether any are

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...runtime.arrays import derived
 from ...runtime.collective import ONE_WORKER, Share
-from ...runtime.compilation import inner, kernel_without_allocation
+from ...runtime.compilation import inlined, inner, kernel_without_allocation
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
 from ...runtime.dtypes import MISSING, N_SLOTS, TreeRecords
@@ -36,6 +36,7 @@ from ..limits import allow_features, can_split, direction_of, l2_of, least_h
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .histogram import unpack_record
+from .levels.search import LevelWork, allocate_levels, searching
 from .partition import cut_of, partition_alone
 from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
 from .search import settle_nodes
@@ -94,6 +95,7 @@ class SparseWork(NamedTuple):
     lefts: np.ndarray
     scores: np.ndarray
     approximate: np.ndarray
+    levels: LevelWork
 
 
 class SparseSums(NamedTuple):
@@ -258,6 +260,45 @@ def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
 
 
 @inner
+def _subtract_siblings(thread, n_threads, table, frontier, work):
+    for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
+        pair = frontier.pairs[p]
+        if pair.sibling >= 0:
+            built, rest = frontier.nodes[pair.build].slot, frontier.nodes[pair.sibling].slot
+            for k in range(work.sums.shape[1]):
+                work.sums[rest, k] -= work.sums[built, k]
+                work.row_counts[rest, k] -= work.row_counts[built, k]
+
+
+@inlined
+def _bins_of(thread, table, frontier, work, x, f):
+    node, n_bins = frontier.nodes[x], i64(table.n_bins[f])
+    own = slice(table.codes.place_begin[f], table.codes.place_begin[f + 1])
+    total, n_rows = (node.g << i64(32)) + node.h, node.end - node.begin
+    sums, row_counts = work.sums[node.slot][own], work.row_counts[node.slot][own]
+    bins, counts = work.bins[thread], work.bin_counts[thread]
+    zero = i64(table.codes.zeros[f])
+    _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts)
+    return bins
+
+
+@inner
+def _n_bins_of(table, f):
+    return i64(table.n_bins[f])
+
+
+_find_levels, _settle_levels = searching(_subtract_siblings, _bins_of, _n_bins_of)
+
+
+@inner
+def _settle(table, frontier, params, work):
+    if params.is_symmetric == 1:
+        _settle_levels(table, frontier, params, work)
+    else:
+        settle_nodes(frontier, params, work)
+
+
+@inner
 def _partition(thread, table, frontier, work):
     codes = table.codes
     column = work.column[thread]
@@ -307,10 +348,13 @@ def _grow_alone(
         wait(barrier, n_threads)  # the pairs are listed, and the queues begin again
         _add_pairs(table, frontier, work)
         wait(barrier, n_threads)  # the histograms are complete
-        _search(thread, n_threads, table, frontier, params, work)
+        if params.is_symmetric == 1:
+            _find_levels(thread, n_threads, barrier, table, frontier, params, work)
+        else:
+            _search(thread, n_threads, table, frontier, params, work)
         wait(barrier, n_threads)  # each share of the features has its best split
         if thread == 0:
-            settle_nodes(frontier, params, work)
+            _settle(table, frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
         wait(barrier, n_threads)  # the nodes to open are chosen
         if frontier.state[fr.N_EXPAND] == 0:
@@ -368,10 +412,13 @@ def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, 
     partition this worker's rows of them."""
     _copy_pairs(thread, n_threads, frontier, work, sums, True)
     wait(barrier, n_threads)  # those of all workers have taken their place
-    _search(thread, n_threads, table, frontier, params, work)
+    if params.is_symmetric == 1:
+        _find_levels(thread, n_threads, barrier, table, frontier, params, work)
+    else:
+        _search(thread, n_threads, table, frontier, params, work)
     wait(barrier, n_threads)  # each share of the features has its best split
     if thread == 0:
-        settle_nodes(frontier, params, work)
+        _settle(table, frontier, params, work)
         control.choose(frontier, params, i64(control.HALF))
         route(frontier, own)
     wait(barrier, n_threads)  # the nodes to open are chosen
@@ -505,4 +552,5 @@ def _allocate_work(
         lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
+        levels=allocate_levels(n_features, frontier.trees.size, n_threads),
     )

@@ -12,6 +12,7 @@ from ..frontier import Frontier
 from .few_rows import N_LINES as N_LINES_OF_FEW
 from .histogram import WORD_ENTRIES
 from .layout import Layout
+from .levels.search import LevelWork, allocate_levels
 from .partition import FEWEST_ROWS
 from .quick_split import N_CANDIDATES
 from .split import N_LINES
@@ -104,8 +105,7 @@ class Work(NamedTuple):
     approximate: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
-    gains: np.ndarray
-    pooled: np.ndarray
+    levels: LevelWork
     few: np.ndarray
 
 
@@ -142,7 +142,6 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
-        gains=np.empty((n_threads, 2, N_SLOTS), np.float64),
-        pooled=np.empty((n_threads, N_SLOTS), np.int64),
+        levels=allocate_levels(n_features, frontier.trees.size, n_threads),
         few=np.zeros((n_threads, N_LINES_OF_FEW, N_SLOTS), np.int64),
     )

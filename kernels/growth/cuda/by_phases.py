@@ -25,8 +25,8 @@ from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import callable_from_python
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
-from ...runtime.cuda.target import empty, upload, upload_records, zeros
-from ...runtime.dtypes import N_SLOTS, NO_LEAF, NO_SETS, RECORD, Codes, TreeRecords
+from ...runtime.cuda.target import download, empty, upload, upload_records, zeros
+from ...runtime.dtypes import N_SLOTS, NO_LEAF, NO_SETS, RECORD, Codes, Scales, TreeRecords
 from ...runtime.fetch import fetch
 from .. import frontier as fr
 from ..by_phases import run_rounds, start
@@ -80,6 +80,20 @@ def grow(
     leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
     growth.scatter_leaves(leaf)
     return emitted(frontier, order, offset, leaf)
+
+
+def grow_levels(
+    codes: Codes,
+    n_bins: np.ndarray,
+    records: TreeRecords,
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules,
+) -> streamed.ReadyTrees:
+    """Grow symmetric trees of one worker: a level has a single split, which the host finds."""
+    scales = [Scales(own.g, own.h) for own in records.scales]
+    on_host = TreeRecords(records.words, download(records.sums), scales)
+    return streamed.ReadyTrees(*grow(codes, n_bins, on_host, keys, params, rules))
 
 
 class _DeviceBatch:
