@@ -552,5 +552,5 @@ def _allocate_work(
         lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
-        levels=allocate_levels(n_features, frontier.trees.size, n_threads),
+        levels=allocate_levels(n_features, frontier, n_threads),
     )

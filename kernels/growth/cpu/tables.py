@@ -142,6 +142,6 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
-        levels=allocate_levels(n_features, frontier.trees.size, n_threads),
+        levels=allocate_levels(n_features, frontier, n_threads),
         few=np.zeros((n_threads, N_LINES_OF_FEW, N_SLOTS), np.int64),
     )

@@ -43,7 +43,9 @@ from ...limits import (
     least_h_of_level,
     scale_h,
 )
+from ...frontier import Frontier
 from ..split import N_LINES, PLACES, SUMS, arrange, fill_left_codes, prefix_sums
+from .quick import MOST_NODES, adding_up_quickly, is_plain
 
 u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
 
@@ -80,10 +82,14 @@ class LevelWork(NamedTuple):
     prefix: np.ndarray
     pooled: np.ndarray
     arranged: np.ndarray
+    sums: np.ndarray
+    lefts: np.ndarray
+    missing: np.ndarray
 
 
-def allocate_levels(n_features: int, n_trees: int, n_threads: int) -> LevelWork:
+def allocate_levels(n_features: int, frontier: Frontier, n_threads: int) -> LevelWork:
     """Allocate the scratch."""
+    n_trees, n_nodes = frontier.trees.size, min(frontier.nodes.size, MOST_NODES)
     return LevelWork(
         best=np.empty((n_threads, n_trees), BEST),
         found=np.empty(n_threads, BEST),
@@ -95,6 +101,9 @@ def allocate_levels(n_features: int, n_trees: int, n_threads: int) -> LevelWork:
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         pooled=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
+        sums=np.empty((n_threads, 2, N_SLOTS), np.float32),
+        lefts=np.empty((n_threads, n_nodes, 2, N_SLOTS), np.int32),
+        missing=np.empty((n_threads, n_nodes), np.int64),
     )
 
 
@@ -313,6 +322,7 @@ def searching(complete: Any, bins_of: Any, n_bins_of: Any) -> tuple[Any, Any]:
     n_bins_of : (table, f) -> int64
     """
     best_of_feature: Callable[..., Any] = adding_up(bins_of, n_bins_of)
+    best_of_plain: Callable[..., Any] = adding_up_quickly(bins_of, n_bins_of)
 
     @inner
     def find_levels(thread, n_threads, barrier, table, frontier, params, work):
@@ -327,9 +337,14 @@ def searching(complete: Any, bins_of: Any, n_bins_of: Any) -> tuple[Any, Any]:
                 continue
             scratch = own.features[thread], own.hashes[thread]
             allow_for_level(frontier, params, t, scratch[0], scratch[1], allowed)
+            plain = is_plain(frontier, params, t)
             for f in range(thread, allowed.size, n_threads):
                 if allowed[f] == 1:
-                    best_of_feature(thread, table, frontier, params, work, t, i64(f), found)
+                    what = thread, table, frontier, params, work, t, i64(f), found
+                    if plain:
+                        best_of_plain(*what, best.gain)
+                    else:
+                        best_of_feature(*what)
                     if _is_better(found, best):
                         _copy_best(found, best)
 
