@@ -30,6 +30,7 @@ from ..runtime.compilation import inner
 from ..scalars.gain import between_values, bounded_score, bounded_value
 from ..scalars.rng import draw
 from .frontier import N_EXPAND, N_FREE_SLOTS, N_NODES, N_PAIRS, N_RECHECK, NO_GAIN
+from .levels import list_levels
 from .limits import can_split, l2_of
 from .params import UNLIMITED
 
@@ -270,42 +271,6 @@ def take_gain(frontier, params, x, score):
         node.gain = gain
     else:
         node.gain = NO_GAIN
-
-
-@inner
-def list_levels(frontier, params):
-    """List the nodes of the next level of every symmetric tree in its part of ``heap``: those
-    without children that have a histogram, so also nodes that the splits of levels before have left
-    whole. While nodes of a level wait to be opened, the list of the tree is empty."""
-    for t in range(frontier.trees.size):
-        frontier.trees[t].n_open = 0
-    for x in range(frontier.state[N_NODES]):
-        node, tree = frontier.nodes[x], frontier.trees[frontier.nodes[x].tree]
-        if node.child >= 0 or node.slot < 0 or tree.n_levels >= params.max_depth:
-            continue
-        if node.gain > NO_GAIN:
-            tree.n_open = -params.max_leaves  # more than there are nodes
-        elif can_split(frontier, params, x):
-            if tree.n_open >= 0:
-                frontier.heap[tree.first + tree.n_open] = x
-            tree.n_open += 1
-
-
-@inner
-def take_level(frontier, params, t, gain):
-    """Return whether the next level of tree t is split, which gains so much in quantised units (see
-    ``take_gain``). If not, the tree is complete."""
-    tree = frontier.trees[t]
-    noise = 0.0
-    for i in range(tree.n_open):
-        node = frontier.nodes[frontier.heap[tree.first + i]]
-        noise += 4.0 * (node.end - node.begin) / node.h
-    is_split = gain > noise and gain / tree.scale_g / tree.scale_g * tree.scale_h > params.min_gain
-    tree.n_levels = tree.n_levels + 1 if is_split else UNLIMITED
-    if not is_split:
-        for i in range(tree.n_open):
-            release(frontier, frontier.heap[tree.first + i])
-    return is_split
 
 
 @inner

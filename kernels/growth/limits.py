@@ -45,9 +45,9 @@ def l2_of(frontier, params, x):
 @inner
 def least_h_of_level(frontier, params, x):
     """Return the quantised hessian below which a child of the node is too small where the nodes of
-    a level are split alike. It stands for ``min_samples_leaf`` rows of the node's mean hessian, less
-    half a row since hessians are rounded: a split that is common to many nodes cannot be replaced
-    when rows are counted."""
+    a level are split alike. It stands for ``min_samples_leaf`` rows of the node's mean hessian,
+    less half a row since hessians are rounded: a split that is common to many nodes cannot be
+    replaced when rows are counted."""
     rows = mul(float(params.min_samples_leaf) - 0.5, row_h(frontier, x))
     return max(least_h(frontier, params, x), int(math.ceil(min(rows, LARGEST_H))))
 

@@ -53,7 +53,9 @@ SETTINGS = {
     "held out": {"early_stopping": True, "n_iter_no_change": 2},
     "symmetric": {"grow_policy": "symmetric", "colsample_bynode": 0.7},
     "symmetric, one tree by rules": {
-        "grow_policy": "symmetric", "max_depth": 4, "interaction_cst": "pairwise",
+        "grow_policy": "symmetric",
+        "max_depth": 4,
+        "interaction_cst": "pairwise",
         "monotonic_cst": [1, -1] + [0] * (M - 2),
     },
     "rows drawn": {"subsample": 0.6},

@@ -309,9 +309,7 @@ def grow(
     frontier.trees["key"] = keys
     fr.set_statistics(frontier, records.sums, records.scales)
     n_threads = threads_of(codes, words.size)
-    table, work = workspace_of(
-        codes, n_bins, words, frontier, n_threads, params.is_symmetric
-    )
+    table, work = workspace_of(codes, n_bins, words, frontier, n_threads, params.is_symmetric)
     leaf = np.empty((n_trees, codes.columns.shape[1]), np.int32)
     leaf.fill(-1)
     order = np.empty(frontier.nodes.size, np.int64)

@@ -23,10 +23,9 @@ import numpy as np
 
 from ...runtime.arrays import derived
 from ...runtime.collective import ONE_WORKER, Share
-from ...runtime.compilation import inlined, inner, kernel_without_allocation
-from ...runtime.cpu.lanes import LANES
+from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
-from ...runtime.dtypes import MISSING, N_SLOTS, TreeRecords
+from ...runtime.dtypes import N_SLOTS, TreeRecords
 from .. import control
 from .. import frontier as fr
 from ..by_phases import run_rounds, start
@@ -36,10 +35,10 @@ from ..limits import allow_features, can_split, direction_of, l2_of, least_h
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .histogram import unpack_record
-from .levels.search import LevelWork, allocate_levels, searching
+from .levels.search import LevelWork, allocate_levels
+from .levels.sparse import fill_bins, find_levels, settle
 from .partition import cut_of, partition_alone
 from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
-from .search import settle_nodes
 from .split import best_of_feature
 from .tables import BEST
 from .worker_phases import begin_round, number_leaves, route
@@ -210,7 +209,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
         if _total_of(row_counts[own]) < params.min_samples_leaf:
             continue
         zero = i64(table.codes.zeros[f])
-        _fill_bins(sums[own], row_counts[own], n_bins, zero, total, n_rows, bins, counts)
+        fill_bins(sums[own], row_counts[own], n_bins, zero, total, n_rows, bins, counts)
         if is_plain:
             bound, _, _, _ = best_of_plain(
                 bins, n_bins, total, least, l2, best.score,
@@ -238,64 +237,6 @@ def _total_of(counts):
     for k in range(counts.size):
         total += counts[k]
     return total
-
-
-@inner
-def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
-    """Fill in the bins of a feature, those of its zeros with the rest of the node."""
-    # What no entry has belongs to the bin of zeros.
-    rest, rest_rows = total - sums[n_bins], n_rows - i64(row_counts[n_bins])
-    for b in range(n_bins):
-        bins[b] = sums[b]
-        counts[b] = i64(row_counts[b])
-        rest -= sums[b]
-        rest_rows -= i64(row_counts[b])
-    bins[zero] += rest
-    counts[zero] += rest_rows
-    # ``best_of_plain`` reads on to a multiple of LANES.
-    for b in range(n_bins, min(n_bins + LANES, N_SLOTS)):
-        bins[b] = 0
-    bins[MISSING] = sums[n_bins]
-    counts[MISSING] = i64(row_counts[n_bins])
-
-
-@inner
-def _subtract_siblings(thread, n_threads, table, frontier, work):
-    for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
-        pair = frontier.pairs[p]
-        if pair.sibling >= 0:
-            built, rest = frontier.nodes[pair.build].slot, frontier.nodes[pair.sibling].slot
-            for k in range(work.sums.shape[1]):
-                work.sums[rest, k] -= work.sums[built, k]
-                work.row_counts[rest, k] -= work.row_counts[built, k]
-
-
-@inlined
-def _bins_of(thread, table, frontier, work, x, f):
-    node, n_bins = frontier.nodes[x], i64(table.n_bins[f])
-    own = slice(table.codes.place_begin[f], table.codes.place_begin[f + 1])
-    total, n_rows = (node.g << i64(32)) + node.h, node.end - node.begin
-    sums, row_counts = work.sums[node.slot][own], work.row_counts[node.slot][own]
-    bins, counts = work.bins[thread], work.bin_counts[thread]
-    zero = i64(table.codes.zeros[f])
-    _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts)
-    return bins
-
-
-@inner
-def _n_bins_of(table, f):
-    return i64(table.n_bins[f])
-
-
-_find_levels, _settle_levels = searching(_subtract_siblings, _bins_of, _n_bins_of)
-
-
-@inner
-def _settle(table, frontier, params, work):
-    if params.is_symmetric == 1:
-        _settle_levels(table, frontier, params, work)
-    else:
-        settle_nodes(frontier, params, work)
 
 
 @inner
@@ -349,12 +290,12 @@ def _grow_alone(
         _add_pairs(table, frontier, work)
         wait(barrier, n_threads)  # the histograms are complete
         if params.is_symmetric == 1:
-            _find_levels(thread, n_threads, barrier, table, frontier, params, work)
+            find_levels(thread, n_threads, barrier, table, frontier, params, work)
         else:
             _search(thread, n_threads, table, frontier, params, work)
         wait(barrier, n_threads)  # each share of the features has its best split
         if thread == 0:
-            _settle(table, frontier, params, work)
+            settle(table, frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
         wait(barrier, n_threads)  # the nodes to open are chosen
         if frontier.state[fr.N_EXPAND] == 0:
@@ -413,12 +354,12 @@ def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, 
     _copy_pairs(thread, n_threads, frontier, work, sums, True)
     wait(barrier, n_threads)  # those of all workers have taken their place
     if params.is_symmetric == 1:
-        _find_levels(thread, n_threads, barrier, table, frontier, params, work)
+        find_levels(thread, n_threads, barrier, table, frontier, params, work)
     else:
         _search(thread, n_threads, table, frontier, params, work)
     wait(barrier, n_threads)  # each share of the features has its best split
     if thread == 0:
-        _settle(table, frontier, params, work)
+        settle(table, frontier, params, work)
         control.choose(frontier, params, i64(control.HALF))
         route(frontier, own)
     wait(barrier, n_threads)  # the nodes to open are chosen

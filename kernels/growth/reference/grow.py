@@ -19,6 +19,7 @@ from ...scalars import gain as formulas
 from ...scalars.primitives import mul, vectorise
 from .. import control as growth_control
 from .. import frontier as fr
+from .. import levels as growth_levels
 from .. import limits as growth_limits
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
@@ -60,7 +61,7 @@ from .split import CategorySplits, NodeBounds, Splits, split
         growth_limits.scale_h,
         growth_limits.category_l2,
         growth_limits.allow_features,
-        growth_control.take_level,
+        growth_levels.take_level,
         growth_limits.least_h_of_level,
         growth_limits.allow_for_level,
     )
@@ -156,9 +157,9 @@ class _Batch:
     def split_levels(self) -> None:
         """Find the best splits of the levels of all trees."""
         frontier, params, control = self.frontier, self.params, self.control
-        for x in range(frontier.state[fr.N_NODES]):
-            if not can_split(control, params, x):
-                release(control, x)
+        for node in range(frontier.state[fr.N_NODES]):
+            if not can_split(control, params, node):
+                release(control, node)
         for t, tree in enumerate(frontier.trees):
             if tree["n_open"] <= 0:
                 continue

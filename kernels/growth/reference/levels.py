@@ -1,5 +1,5 @@
-"""The best split of a level of a symmetric tree: the oracle of the searches of growth (see
-``kernels.growth.cpu.levels.search`` for what it means)."""
+"""The best split of a level of a symmetric tree: the oracle of the search of growth (see
+``kernels.growth.levels``)."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def split_level(
 
     A node gains ``score(left) + score(right) - score(node)``, and nothing where a child would be
     too light or a constraint broken. The gains are added one node after the other. Ties go to the
-    lowest feature, then the lowest bin, then missing values on the right; where no node has any with
-    sums, they go to the side with the larger h of all nodes.
+    lowest feature, then the lowest bin, then missing values on the right; where no node has any
+    with sums, they go to the side with the larger h of all nodes.
 
     Parameters
     ----------
@@ -128,7 +128,8 @@ def _arrange(
 
 
 def _of_node(
-    level: Level, node: int, sums: np.ndarray, l2: np.ndarray, monotone: np.ndarray, is_alone: np.ndarray
+    level: Level, node: int, sums: np.ndarray, l2: np.ndarray, monotone: np.ndarray,
+    is_alone: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Return the gains of a node by feature, cut and side, and the sums on the left."""
     low, high = level.low[node], level.high[node]
@@ -136,11 +137,17 @@ def _of_node(
     left, right = _children(sums, total[:, None], is_alone, True)
     may = np.minimum(left[1], right[1]) >= level.least_h[node]
     sides = [
-        (side[0].astype(float), np.where(may, side[1], 1).astype(float), l2[:, None, None], low, high)
+        (
+            side[0].astype(float),
+            np.where(may, side[1], 1).astype(float),
+            l2[:, None, None],
+            low,
+            high,
+        )
         for side in (left, right)
     ]
     values = (bounded_value(*side) for side in sides)
     may &= keeps_order(*values, monotone.astype(float)[:, None, None])
     parent = bounded_score(float(total[0]), float(total[1]), level.l2[node], low, high)
     score = bounded_score(*sides[0]) + bounded_score(*sides[1])
-    return np.where(may, score - parent, -np.inf), left
+    return np.where(may, score - parent, -np.inf), np.asarray(left)

@@ -1,5 +1,5 @@
-"""Best split of a level by a feature without categories and constraints: the result of ``adding_up``,
-found with fewer divisions, as in ``quick_split``.
+"""Best split of a level by a feature without categories and constraints: the result of the other
+search, found with fewer divisions, as in ``quick_split``.
 
 Gains are added up in float32, eight cuts at a time and with one division each; those that come
 close to the best get the sum that counts, in float64 and in the order of the nodes.

@@ -1,17 +1,4 @@
-"""The splits of whole levels of symmetric trees: one feature, cut and side of the missing values for
-all nodes of a level (Prokhorenkova et al. 2018, "CatBoost: unbiased boosting with categorical
-features", oblivious trees).
-
-The gains of the nodes are added up for each cut, in the order of the nodes' numbers: the same sums,
-rounded alike, whatever the threads. A node in which the cut leaves a child that is too small, or
-values out of order, gains nothing and stays whole; it takes part in the next level again::
-
-    level 1    x0 <= 3     A                    leaf of a row: its answers as bits
-    level 2    x4 <= 7     B         C          0 0   0 1   1 0   1 1
-                           b0  b1    C whole     b0    b1    C     C
-
-Categories are cut in the order that the sums of all nodes of the level give.
-"""
+"""The search for the splits of levels (see ``kernels.growth.levels``), feature by feature."""
 
 from __future__ import annotations
 
@@ -32,7 +19,9 @@ from ....scalars.gain import (
 )
 from ....scalars.primitives import mul
 from ... import frontier as fr
-from ...control import release, take_level
+from ...control import release
+from ...frontier import Frontier
+from ...levels import take_level
 from ...limits import (
     allow_for_level,
     can_split,
@@ -43,7 +32,6 @@ from ...limits import (
     least_h_of_level,
     scale_h,
 )
-from ...frontier import Frontier
 from ..split import N_LINES, PLACES, SUMS, arrange, fill_left_codes, prefix_sums
 from .quick import MOST_NODES, adding_up_quickly, is_plain
 
