@@ -362,6 +362,6 @@ def workspace_of(
         few_rows = FEW_ROWS if is_few else 0
         spare = np.empty_like(records)
         kept["table"] = Table(codes.columns, own, (spare, spare), few_rows)
-        kept["work"] = allocate_work(own, records.size, frontier, n_threads)
+        kept["work"] = allocate_work(own, records.size, frontier, n_threads, is_symmetric)
     columns, own, (_, spare), few_rows = kept["table"]
     return Table(columns, own, (records, spare[: records.size]), few_rows), kept["work"]

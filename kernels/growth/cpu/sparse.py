@@ -35,7 +35,7 @@ from ..limits import allow_features, can_split, direction_of, l2_of, least_h
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .histogram import unpack_record
-from .levels.search import LevelWork, allocate_levels
+from .levels.search import NO_LEVELS, LevelWork, allocate_levels
 from .levels.sparse import fill_bins, find_levels, settle
 from .partition import cut_of, partition_alone
 from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
@@ -454,11 +454,11 @@ def _workspace(
     sizes last."""
     kept = derived(codes.row_places, "workspace", dict)
     capacity, n_slots = frontier.nodes.size, frontier.free_slots.size
-    sizes = (capacity, n_slots, n_threads, has_others)
+    sizes = (capacity, n_slots, n_threads, has_others, params.is_symmetric)
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
-        kept["work"] = _allocate_work(codes, n_bins, frontier, n_threads)
+        kept["work"] = _allocate_work(codes, n_bins, frontier, n_threads, params.is_symmetric)
         kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
         shape = n_slots if has_others else 0, 2, int(codes.place_begin[-1])
         kept["sums"] = SparseSums(np.empty(shape, np.int64), np.empty(capacity, np.int64))
@@ -469,11 +469,14 @@ def _workspace(
 
 
 def _allocate_work(
-    codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int
+    codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int, is_symmetric: int
 ) -> SparseWork:
     n_features, n_places = n_bins.size, int(codes.place_begin[-1])
     n_histograms = frontier.free_slots.size
     n_shares = max(1, min(MOST_SHARES, n_features // FEWEST_OF_SHARE))
+    levels = NO_LEVELS
+    if is_symmetric:
+        levels = allocate_levels(n_features, frontier.nodes.size, n_threads)
     nothing = np.zeros(frontier.nodes.size, BEST)
     nothing["score"] = fr.NO_GAIN
     return SparseWork(
@@ -493,5 +496,5 @@ def _allocate_work(
         lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
-        levels=allocate_levels(n_features, frontier, n_threads),
+        levels=levels,
     )

@@ -115,7 +115,7 @@ class _DeviceBatch:
         self.own = frontier._replace(
             nodes=np.zeros_like(frontier.nodes), expand=np.zeros_like(frontier.expand)
         )
-        self.table, self.work = _workspace(rows.codes, n_bins, frontier)
+        self.table, self.work = _workspace(rows.codes, n_bins, frontier, params.is_symmetric)
 
     def plant(self) -> None:
         self._build(np.zeros(0, np.int64), True)
@@ -205,12 +205,14 @@ def _tiles(nodes: np.ndarray, size: int) -> np.ndarray:
     return tiles
 
 
-def _workspace(codes: Codes, n_bins: np.ndarray, frontier: Frontier) -> tuple[Table, Work]:
+def _workspace(
+    codes: Codes, n_bins: np.ndarray, frontier: Frontier, is_symmetric: int
+) -> tuple[Table, Work]:
     """Return what the host's search takes for a table, without rows, and its scratch, which is kept
     from tree to tree as long as its sizes last."""
     kept: dict[str, Any] = derived(codes.rows, "shared workspace", dict)
     n_threads = get_threads()
-    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads
+    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads, is_symmetric
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
@@ -219,5 +221,5 @@ def _workspace(codes: Codes, n_bins: np.ndarray, frontier: Frontier) -> tuple[Ta
         layout = plain_layout(without_rows, n_bins)
         no_records = np.empty(0, np.uint64)
         kept["table"] = Table(without_rows.columns, layout, (no_records, no_records), few_rows=0)
-        kept["work"] = allocate_work(layout, 0, frontier, n_threads)
+        kept["work"] = allocate_work(layout, 0, frontier, n_threads, is_symmetric)
     return kept["table"], kept["work"]

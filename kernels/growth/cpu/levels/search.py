@@ -20,7 +20,6 @@ from ....scalars.gain import (
 from ....scalars.primitives import mul
 from ... import frontier as fr
 from ...control import release
-from ...frontier import Frontier
 from ...levels import take_level
 from ...limits import (
     allow_for_level,
@@ -75,11 +74,12 @@ class LevelWork(NamedTuple):
     missing: np.ndarray
 
 
-def allocate_levels(n_features: int, frontier: Frontier, n_threads: int) -> LevelWork:
-    """Allocate the scratch."""
-    n_trees, n_nodes = frontier.trees.size, min(frontier.nodes.size, MOST_NODES)
+def allocate_levels(n_features: int, capacity: int, n_threads: int) -> LevelWork:
+    """Allocate the scratch; ``capacity`` is that of the table of nodes, which has one a tree at
+    least."""
+    n_nodes = min(capacity, MOST_NODES)
     return LevelWork(
-        best=np.empty((n_threads, n_trees), BEST),
+        best=np.empty((n_threads, capacity), BEST),
         found=np.empty(n_threads, BEST),
         allowed=np.empty((n_threads, n_features), np.uint8),
         features=np.empty((n_threads, n_features), np.int64),
@@ -93,6 +93,10 @@ def allocate_levels(n_features: int, frontier: Frontier, n_threads: int) -> Leve
         lefts=np.empty((n_threads, n_nodes, 2, N_SLOTS), np.int32),
         missing=np.empty((n_threads, n_nodes), np.int64),
     )
+
+
+NO_LEVELS = allocate_levels(0, 0, 0)
+"""The scratch where trees are not symmetric."""
 
 
 @inner
