@@ -100,7 +100,7 @@ def boosting_plan(
         plan,
         streams=True,
         n_resident=data.n_resident,
-        in_pieces=computes_pieces(estimator, loss, data, device),
+        in_pieces=computes_pieces(estimator, loss, params, data, device),
     )
 
 
@@ -138,7 +138,7 @@ def _plan(
     table = n * n_features * data.itemsize
     n_all = data.n_all or n
     width = width_of(estimator, loss)
-    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, device)
+    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, params, device)
     of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
     n_numbered = n_outputs // width + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
@@ -161,7 +161,7 @@ def _plan(
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
-    in_pieces = computes_pieces(estimator, loss, data, device)
+    in_pieces = computes_pieces(estimator, loss, params, data, device)
     if in_pieces and most_nodes <= NO_LEAF:
         leaf = np.dtype(np.uint16)
     parts = {
@@ -218,12 +218,14 @@ def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, trees: 
     return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + trees)
 
 
-def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) -> bool:
+def computes_pieces(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device
+) -> bool:
     """Return whether a training keeps no gradients of all rows. Rows that have weights might not
     all take part."""
     if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == "auto":
         return False
-    if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, device) > 1:
+    if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, params, device) > 1:
         return False
     is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
     revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
