@@ -222,10 +222,3 @@ def n_slots(n_features: int, capacity: int, n_trees: int, params: GrowthParams) 
 def most_slots(n_features: int) -> int:
     """Return how many histograms may be kept if there are not more trees."""
     return max(LEAST_SLOTS, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8))
-
-
-def most_trees(n_features: int, params: GrowthParams) -> int:
-    """Return how many trees may grow together: each needs a histogram, and a symmetric one those of
-    all nodes of a level."""
-    n_kept = 2 ** min(params.max_depth, 31) if params.is_symmetric else 1
-    return max(1, most_slots(n_features) // n_kept)

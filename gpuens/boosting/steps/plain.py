@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...devices.placement import Device, to_numpy
-from ...kernels.growth.frontier import most_trees
+from ...kernels.growth.frontier import most_slots
 from ...kernels.growth.grow import GrownTrees, grow, records_for
 from ...kernels.growth.params import GrowthParams
 from ...kernels.leaves.inner_nodes import bound_values
@@ -48,9 +48,13 @@ BATCH_RECORDS_ON_GPU = 2**24
 def batch_size(
     n_outputs: int, n_rows: int, n_features: int, params: GrowthParams, device: Device
 ) -> int:
-    """Return the number of trees of a round that grow together; the model does not depend on it."""
+    """Return the number of trees of a round that grow together; the model does not depend on it.
+
+    Each tree of a batch needs a histogram from the start, a symmetric one those of a level.
+    """
+    n_kept = 2 ** min(params.max_depth, 31) if params.is_symmetric else 1
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
-    most = min(most // max(n_rows, 1), most_trees(n_features, params), MOST_OUTPUTS)
+    most = min(most // max(n_rows, 1), most_slots(n_features) // n_kept, MOST_OUTPUTS)
     return max(1, min(n_outputs, most))
 
 
