@@ -44,11 +44,6 @@ EQUIVALENTS = (
     Equivalent("num_leaves num_leaf max_leaves max_leaf", "max_leaf_nodes", "", "XLC"),
     Equivalent("depth", "max_depth", "", "C"),
     Equivalent(
-        "grow_policy", "max_depth",
-        "trees grow leaf by leaf; with max_leaf_nodes=None and max_depth they grow level by level",
-        "XC",
-    ),
-    Equivalent(
         "boosting boosting_type booster boost", "dropout",
         "dropout=0.1 is DART, sampling='goss' is GOSS, RandomForest… is 'rf', linear_leaves=True "
         "is near to 'gblinear'", "XLC",
@@ -381,6 +376,7 @@ VALUES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("logloss", "information_gain"), "entropy"),
     },
     "sampling": {"bernoulli": "uniform", "gradient_based": "mvs", "MVS": "mvs", "GOSS": "goss"},
+    "grow_policy": {"Lossguide": "lossguide", "SymmetricTree": "symmetric"},
     "class_weight": {"Balanced": "balanced", "auto": "balanced"},
 }  # fmt: skip
 """Values of parameters elsewhere, and here."""

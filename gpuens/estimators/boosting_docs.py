@@ -32,11 +32,22 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     max_leaf_nodes : int or None, default=31
         The best leaf is split first until there are this many. None grows level by level. Raise
         it for large tables with interactions, lower it where the model fits the training rows much
-        better than others.
+        better than others. Symmetric trees are limited by ``max_depth`` alone.
     max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits: at most so many features interact. Set it
         to limit the order of interactions (1: none), or, with ``max_leaf_nodes=None``, to grow
-        level by level.
+        level by level. None is 6 for symmetric trees, whose histograms take memory for all nodes
+        of a level: from 4 to 8 is usual.
+    grow_policy : {"lossguide", "symmetric"}, default="lossguide"
+        "lossguide" splits the best leaf first, or level by level (see ``max_leaf_nodes``).
+        "symmetric" splits all nodes of a level by the same feature and threshold, with missing
+        values on the same side: the split with the largest sum of their gains (Prokhorenkova et
+        al. 2018, "CatBoost"). Try it where the target is smooth in the features, for several
+        classes and for small tables; it needs more rounds there, and predicts faster. A node in
+        which the split would break ``min_samples_leaf`` or a constraint stays whole at that level.
+        While splits are compared, rows are estimated from hessians; ``min_gain_to_split`` is that
+        of a level, ``colsample_bynode`` the share drawn for a level, and categories have one order
+        for all its nodes.
     min_samples_leaf : int, default=10
         Fewest rows of a leaf. Raise it for noisy targets, lower it for tables of a few hundred
         rows.

@@ -2,9 +2,10 @@
 
 ``grow`` partitions rows, adds up histograms and searches for splits, round by round.
 ``control`` decides the order of growth on the tables of ``frontier``, with the settings of
-``params`` and the ``limits`` of splits. The host runs it as it is, alone or between two passes over
-rows that are elsewhere; a GPU that holds the table runs blocks that decide the same
-(``cuda/control``, ``cuda/choosing``, ``cuda/order``) with the functions of single nodes.
+``params`` and the ``limits`` of splits; ``levels`` are those of symmetric trees. The host runs it
+as it is, alone or between two passes over rows that are elsewhere; a GPU that holds the table runs
+blocks that decide the same (``cuda/control``, ``cuda/choosing``, ``cuda/order``) with the functions
+of single nodes.
 
 Where one worker has the table in the memory of one device, ``cpu/grow``, ``cpu/sparse`` and
 ``cuda/grow`` grow batches of trees without returns to Python; else the loop of phases
@@ -18,6 +19,8 @@ Where one worker has the table in the memory of one device, ``cpu/grow``, ``cpu/
 Workers share the rows of a table: each has the tables of nodes for the rows of all, adds up
 histograms and counts with the others, takes the same decisions, and moves its own rows. A process
 becomes one by ``kernels.runtime.collective.sharing``.
+
+A GPU that holds the table grows symmetric trees by phases too: the host chooses their splits.
 
 Words:
 

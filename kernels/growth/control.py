@@ -30,6 +30,7 @@ from ..runtime.compilation import inner
 from ..scalars.gain import between_values, bounded_score, bounded_value
 from ..scalars.rng import draw
 from .frontier import N_EXPAND, N_FREE_SLOTS, N_NODES, N_PAIRS, N_RECHECK, NO_GAIN
+from .levels import list_levels
 from .limits import can_split, l2_of
 from .params import UNLIMITED
 
@@ -101,7 +102,9 @@ def open_needed(frontier, params, least):
     if params.max_leaves == UNLIMITED:
         for x in range(state[N_NODES]):
             if frontier.nodes[x].child < 0 and frontier.nodes[x].gain > NO_GAIN:
-                slots_left = _open(frontier, np.int64(x), np.int64(0), slots_left)
+                # The last level of a symmetric tree; others count no levels.
+                closes = frontier.trees[frontier.nodes[x].tree].n_levels >= params.max_depth
+                slots_left = _open(frontier, np.int64(x), np.int64(1 if closes else 0), slots_left)
                 if slots_left < 0:
                     break
         return state[N_EXPAND]
@@ -217,11 +220,13 @@ def start(frontier, params):
     state[N_FREE_SLOTS] = n_slots
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
-        tree.expanded = 0
+        tree.expanded = tree.n_levels = 0
         plant(frontier, t)
         state[N_NODES] += 1
         if is_root_looked(frontier, params, t):
             _add_pair(frontier, np.int64(t), np.int64(-1))
+    if params.is_symmetric == 1:
+        list_levels(frontier, params)
 
 
 @inner
@@ -296,6 +301,9 @@ def commit(frontier, params):
         n_right = node.end - node.begin - n_left
         # The split was found by hessians. Now that rows are counted, it may leave too few.
         if not is_enough(frontier, params, i):
+            if params.is_symmetric == 1:  # the level has its split, which is not for this node
+                node.gain = NO_GAIN
+                continue
             frontier.recheck[state[N_RECHECK]] = x
             state[N_RECHECK] += 1
             continue
@@ -322,6 +330,8 @@ def commit(frontier, params):
             frontier.nodes[sibling].slot = node.slot
             node.slot = -1
             _add_pair(frontier, build, sibling)
+    if params.is_symmetric == 1:
+        list_levels(frontier, params)
 
 
 @inner

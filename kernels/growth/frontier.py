@@ -69,6 +69,8 @@ TREE = np.dtype(
         ("n_need", _I),  # what its simulation has found
         ("n_splits", _I),
         ("needs_last", _I),
+        ("n_levels", _I),  # splits of whole levels, ``UNLIMITED`` when there are no more
+        ("n_open", _I),  # nodes of the level, in its part of ``heap``
     ],
     align=True,
 )
@@ -194,7 +196,7 @@ def allocate(
         expand=np.zeros(capacity, EXPANSION),
         pairs=np.zeros(capacity, PAIR),
         recheck=np.zeros(capacity, np.int64),
-        free_slots=np.zeros(n_slots(n_bins.size, capacity, len(n_records)), np.int64),
+        free_slots=np.zeros(n_slots(n_bins.size, capacity, len(n_records), params), np.int64),
         heap=np.zeros(capacity, np.int64),
         need=np.zeros(capacity, np.int64),
         rules=rules,
@@ -210,8 +212,10 @@ def set_statistics(frontier: Frontier, sums: np.ndarray, scales: Sequence[Scales
     frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
 
 
-def n_slots(n_features: int, capacity: int, n_trees: int) -> int:
+def n_slots(n_features: int, capacity: int, n_trees: int, params: GrowthParams) -> int:
     """Return how many histograms to keep, at least one for every root."""
+    if params.is_symmetric:  # those of all nodes of a level
+        return max(n_trees, capacity // 2, LEAST_SLOTS)
     return max(n_trees, min(capacity, most_slots(n_features)), LEAST_SLOTS)
 
 

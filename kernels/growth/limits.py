@@ -16,6 +16,9 @@ from ..scalars.primitives import mul
 from ..scalars.rng import PURPOSE_FEATURES, draw, subkey
 from .params import UNLIMITED
 
+LARGEST_H = 2.0**31 - 1.0
+"""No node has a larger quantised hessian."""
+
 
 @inner
 def smallest_h(frontier, params, tree):
@@ -37,6 +40,16 @@ def least_h(frontier, params, x):
 def l2_of(frontier, params, x):
     """Return the L2 regularisation in quantised units."""
     return mul(params.l2, frontier.trees[frontier.nodes[x].tree].scale_h)
+
+
+@inner
+def least_h_of_level(frontier, params, x):
+    """Return the quantised hessian below which a child of the node is too small where the nodes of
+    a level are split alike. It stands for ``min_samples_leaf`` rows of the node's mean hessian,
+    less half a row since hessians are rounded: a split that is common to many nodes cannot be
+    replaced when rows are counted."""
+    rows = mul(float(params.min_samples_leaf) - 0.5, row_h(frontier, x))
+    return max(least_h(frontier, params, x), int(math.ceil(min(rows, LARGEST_H))))
 
 
 @inner
@@ -106,6 +119,28 @@ def allow_features(frontier, params, x, features, scratch, allowed):
         _allow_interactions(frontier, params, x, scratch, allowed)
         n = _keep_allowed(allowed, features, n)
     node_key = subkey(node.key, PURPOSE_FEATURES, np.uint64(0))
+    n = draw_features(node_key, params.colsample_bynode, features, n, scratch)
+    allowed[:] = 0
+    for i in range(n):
+        allowed[features[i]] = 1
+
+
+@inner
+def allow_for_level(frontier, params, t, features, scratch, allowed):
+    """Mark the features that the next level of tree t may use: those that may interact with the
+    paths of all its nodes, of which a draw is made as for a single node."""
+    n = allowed.size
+    for f in range(n):
+        features[f] = f
+    tree = frontier.trees[t]
+    n = draw_features(tree.key, params.colsample_bytree, features, n, scratch)
+    level_key = subkey(tree.key, PURPOSE_FEATURES, np.uint64(tree.n_levels))
+    n = draw_features(level_key, params.colsample_bylevel, features, n, scratch)
+    if frontier.members.size > 0 or params.max_path_features != UNLIMITED:
+        for i in range(tree.n_open):
+            _allow_interactions(frontier, params, frontier.heap[tree.first + i], scratch, allowed)
+            n = _keep_allowed(allowed, features, n)
+    node_key = subkey(level_key, PURPOSE_FEATURES, np.uint64(0))
     n = draw_features(node_key, params.colsample_bynode, features, n, scratch)
     allowed[:] = 0
     for i in range(n):

@@ -29,6 +29,9 @@ class GrowthParams(NamedTuple):
         A feature with at most so many bins is split into one category and the others.
     min_samples_split : int
         Fewest rows of a node that is split.
+    is_symmetric : int
+        1: the nodes of a level are split alike (see ``levels``); ``max_leaves`` is ``UNLIMITED``
+        then and ``max_depth`` is not.
     """
 
     max_leaves: int
@@ -45,6 +48,7 @@ class GrowthParams(NamedTuple):
     cat_l2: float = 0.0
     max_cat_to_onehot: int = 4
     min_samples_split: int = 2
+    is_symmetric: int = 0
 
 
 class FeatureRules(NamedTuple):

@@ -51,6 +51,13 @@ SETTINGS = {
     "rules": {"monotonic_cst": [1, -1] + [0] * (M - 2), "interaction_cst": [{0, 1, 2, 3}, {4, 5}]},
     "no interactions": {"interaction_cst": "no_interactions"},
     "held out": {"early_stopping": True, "n_iter_no_change": 2},
+    "symmetric": {"grow_policy": "symmetric", "colsample_bynode": 0.7},
+    "symmetric, one tree by rules": {
+        "grow_policy": "symmetric",
+        "max_depth": 4,
+        "interaction_cst": "pairwise",
+        "monotonic_cst": [1, -1] + [0] * (M - 2),
+    },
     "rows drawn": {"subsample": 0.6},
     "dropout": {"dropout": 0.5, "subsample": 0.8},
     "one leaf, rows drawn": {"subsample": 0.6, "min_samples_leaf": N // 2 + 1},
@@ -117,6 +124,8 @@ def test_threads_and_shares(n_jobs, slots, monkeypatch):
         GradientBoostingClassifier(**settings, max_leaf_nodes=None, max_depth=4).fit(S, C),
         GradientBoostingClassifier(**settings, max_leaf_nodes=None, max_depth=4).fit(X, C),
     )
+    settings |= {"grow_policy": "symmetric"}
+    assert_same(*(GradientBoostingClassifier(**settings).fit(table, C) for table in (S, X)))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

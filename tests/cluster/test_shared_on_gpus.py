@@ -35,6 +35,7 @@ CASES: dict[str, tuple[type, str, bool, dict[str, Any]]] = {
     "levels, sample": (
         R, "reg", True, {"max_leaf_nodes": None, "max_depth": 5, "subsample": 0.3},
     ),
+    "symmetric": (R, "reg", True, {"grow_policy": "symmetric", "subsample": 0.3}),
     "few rows": (R, "reg", False, {"subsample": 0.0005, "min_samples_leaf": 1}),
     "rechecks": (C, "classes", False, {"categorical_features": [9], "min_samples_leaf": 300}),
     "outputs": (R, "two", True, {"colsample_bynode": 0.5, "interaction_cst": "pairwise"}),

@@ -74,6 +74,8 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (R, "reg", False, {}),
     (R, "reg", True, {"subsample": 0.3, "n_jobs": 2}),
     (R, "reg", True, {"max_leaf_nodes": None, "max_depth": 5, "min_samples_leaf": 300}),
+    (R, "reg", True, {"grow_policy": "symmetric", "min_samples_leaf": 100}),
+    (C, "classes", False, {"grow_policy": "symmetric", "colsample_bynode": 0.5, "n_jobs": 2}),
     (R, "reg", False, {"subsample": 0.0005, "min_samples_leaf": 1}),
     (R, "reg", False, {"monotonic_cst": [1, -1, 0, 0, 0, 0, 1, 0, 0, 0], "max_bins": 40}),
     (R, "two", True, {"colsample_bynode": 0.5, "interaction_cst": "pairwise"}),

@@ -45,6 +45,7 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (R, "reg", False, {}),
     (R, "reg", True, {"min_samples_leaf": 250, "subsample": 0.6, "n_jobs": 2}),
     (R, "reg", True, {"max_leaf_nodes": None, "max_depth": 5, "max_bins": 4}),
+    (R, "reg", True, {"grow_policy": "symmetric", "max_depth": 4}),
     (R, "two", False, {"monotonic_cst": MONOTONE, "interaction_cst": "no_interactions"}),
     (R, "positive", False, {"loss": "poisson", "subsample": 0.001, "min_samples_leaf": 1}),
     (R, "reg", True, {"loss": "absolute_error", "dropout": 0.3}),

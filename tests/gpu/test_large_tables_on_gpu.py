@@ -66,6 +66,7 @@ MODELS: dict[str, tuple[Any, np.ndarray]] = {
             max_depth=5, max_leaf_nodes=None, monotonic_cst=[1, 0, 0, 0, 0, 0]
         ), Y,
     ),
+    "symmetric": (GradientBoostingRegressor(grow_policy="symmetric"), Y),
     "large leaves": (GradientBoostingRegressor(loss="gamma", min_samples_leaf=150), np.exp(Y / 3)),
     "two classes": (GradientBoostingClassifier(min_samples_leaf=100), Y > 1),
     "three classes, goss": (

@@ -82,6 +82,11 @@ BOOSTED: dict[str, Case] = {
         "GradientBoostingRegressor", 0,
         {"multi_strategy": "multi_output_tree", "loss": "quantile", "quantile": [0.2, 0.8]},
     ),
+    "symmetric": ("GradientBoostingRegressor", 0, {"grow_policy": "symmetric"} | CATEGORIES),
+    "symmetric, classes": (
+        "GradientBoostingClassifier", 3,
+        {"grow_policy": "symmetric", "subsample": 0.6, "colsample_bynode": 0.6, "max_depth": 4},
+    ),
     "features drawn": (
         "GradientBoostingClassifier", 3,
         {"colsample_bytree": 0.8, "colsample_bylevel": 0.8, "colsample_bynode": 0.6},

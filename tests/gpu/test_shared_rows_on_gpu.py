@@ -34,6 +34,7 @@ X, Y, WEIGHT = table()
 R, C = GradientBoostingRegressor, GradientBoostingClassifier
 CASES: dict[str, tuple[type, bool, dict[str, Any]]] = {
     "levels": (R, False, {"max_leaf_nodes": None, "max_depth": 4}),
+    "symmetric": (R, True, {"grow_policy": "symmetric", "max_depth": 3}),
     "leaves, sample": (R, True, {"max_leaf_nodes": 6, "subsample": 0.3}),
     "rechecks": (R, False, {"max_leaf_nodes": 6, "min_samples_leaf": 300}),
     "categories": (C, False, {"max_leaf_nodes": 5, "categorical_features": [1]}),

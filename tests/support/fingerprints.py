@@ -295,6 +295,12 @@ add("boosting/regressor", f"{BOOSTING}Regressor", "numbers", {
     "outputs absolute": {"target": "outputs", "loss": "absolute_error", "weighted": True},
     "holes": {"holes": True, "weighted": True},
     "depth-wise": DEPTHWISE | {"holes": True},
+    "symmetric": {"grow_policy": "symmetric", "holes": True},
+    "symmetric, rules": {
+        "grow_policy": "symmetric", "max_depth": 4, "monotonic_cst": [1, -1, 0, 1, 0, 0],
+        "interaction_cst": "pairwise",
+    },
+    "symmetric, categories": CATEGORIES | {"grow_policy": "symmetric", "weighted": True},
     "few leaves": {"max_leaf_nodes": 4, "min_samples_leaf": 3},
     "to purity": {"max_leaf_nodes": None, "min_samples_leaf": 1, "n_estimators": 2},
     "few bins": {"max_bins": 5, "holes": True},

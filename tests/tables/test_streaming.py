@@ -65,6 +65,8 @@ def grown(monkeypatch):
         (regressor(loss="absolute_error", subsample=0.6), Y),
         (regressor(sampling="mvs", colsample_bynode=0.5), np.stack([Y, -Y], axis=1)),
         (regressor(max_depth=5, max_leaf_nodes=None, monotonic_cst=[1, 0, 0, 0, 0, 0]), Y),
+        (regressor(grow_policy="symmetric"), Y),
+        (regressor(grow_policy="symmetric", min_samples_leaf=200, subsample=0.6), Y),
         (regressor(loss="gamma", min_samples_leaf=400), np.exp(Y)),
         (classifier(min_samples_leaf=300), Y > 1),
         (classifier(sampling="goss", learning_rate=0.6), np.digitize(Y, [0, 1])),

@@ -100,7 +100,7 @@ def boosting_plan(
         plan,
         streams=True,
         n_resident=data.n_resident,
-        in_pieces=computes_pieces(estimator, loss, data, device),
+        in_pieces=computes_pieces(estimator, loss, params, data, device),
     )
 
 
@@ -138,7 +138,7 @@ def _plan(
     table = n * n_features * data.itemsize
     n_all = data.n_all or n
     width = width_of(estimator, loss)
-    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, device)
+    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, params, device)
     of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
     n_numbered = n_outputs // width + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
@@ -156,12 +156,12 @@ def _plan(
     pieces = 2 * PIECE_BYTES if is_streamed else table
     histograms = messages = _histograms(n_features, n_nodes, batch, params)
     if data.n_places is not None:
-        n_entries = fr.n_slots(n_features, n_nodes, batch) * data.n_places
+        n_entries = fr.n_slots(n_features, n_nodes, batch, params) * data.n_places
         histograms, messages = SPARSE_PLACE_BYTES * n_entries, SPARSE_MESSAGE_BYTES * n_entries
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
-    in_pieces = computes_pieces(estimator, loss, data, device)
+    in_pieces = computes_pieces(estimator, loss, params, data, device)
     if in_pieces and most_nodes <= NO_LEAF:
         leaf = np.dtype(np.uint16)
     parts = {
@@ -182,7 +182,7 @@ def _plan(
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
-        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
+        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator, params),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
         "trees": on_host_only(
             capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)
@@ -218,12 +218,14 @@ def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, trees: 
     return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + trees)
 
 
-def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) -> bool:
+def computes_pieces(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device
+) -> bool:
     """Return whether a training keeps no gradients of all rows. Rows that have weights might not
     all take part."""
     if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == "auto":
         return False
-    if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, device) > 1:
+    if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, params, device) > 1:
         return False
     is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
     revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
@@ -371,13 +373,15 @@ def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParam
     """Bytes of the pool of histograms; growth builds those again that do not fit into it."""
     if params.max_leaves == 1:
         return 0
-    return fr.n_slots(n_features, n_nodes, n_trees) * n_features * HISTOGRAM_BYTES
+    return fr.n_slots(n_features, n_nodes, n_trees, params) * n_features * HISTOGRAM_BYTES
 
 
-def _candidates(n_features: int, n_nodes: int, n_trees: int, estimator: Any) -> int:
+def _candidates(
+    n_features: int, n_nodes: int, n_trees: int, estimator: Any, params: GrowthParams
+) -> int:
     """Bytes of the best split of each feature in the nodes that a step searches: two new nodes for
     each histogram, and those that are searched again."""
-    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees), n_nodes)
+    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees, params), n_nodes)
     return n_searched * n_features * (20 + _sets(estimator))
 
 

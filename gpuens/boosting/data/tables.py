@@ -147,7 +147,9 @@ class EntriesTable(FeatureTable):
     ) -> np.ndarray | None:
         if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
             return None
-        found = columns_that_split(self.values, params.min_samples_leaf, self.workers)
+        # The splits of levels are compared by hessians alone: few entries may weigh enough.
+        fewest = 1 if params.is_symmetric else params.min_samples_leaf
+        found = columns_that_split(self.values, fewest, self.workers)
         return np.union1d(found, further).astype(np.int32)
 
     def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:

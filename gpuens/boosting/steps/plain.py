@@ -45,13 +45,16 @@ BATCH_RECORDS_ON_GPU = 2**24
 """Most records of a batch on a GPU, where the host waits for each, and a record takes 36 bytes."""
 
 
-def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:
+def batch_size(
+    n_outputs: int, n_rows: int, n_features: int, params: GrowthParams, device: Device
+) -> int:
     """Return the number of trees of a round that grow together; the model does not depend on it.
 
-    Each tree of a batch needs a histogram from the start.
+    Each tree of a batch needs a histogram from the start, a symmetric one those of a level.
     """
+    n_kept = 2 ** min(params.max_depth, 31) if params.is_symmetric else 1
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
-    most = min(most // max(n_rows, 1), most_slots(n_features), MOST_OUTPUTS)
+    most = min(most // max(n_rows, 1), most_slots(n_features) // n_kept, MOST_OUTPUTS)
     return max(1, min(n_outputs, most))
 
 

@@ -277,7 +277,7 @@ def _tables(
     n_threads = threads_of(codes, n_trees * n)
     frontier = frontier_of(codes, n_trees, n, params, n_bins, rules)
     records = np.empty(n_trees * n, u64)
-    table, work = workspace_of(codes, n_bins, records, frontier, n_threads)
+    table, work = workspace_of(codes, n_bins, records, frontier, n_threads, params.is_symmetric)
     nodes = _room(frontier.nodes.size, n_trees, n_threads, len(frontier.left_codes))
     leaf, sums = np.empty(shape, np.int32), np.zeros((n_trees, 2), np.int64)
     tables = _Tables(n_threads, table, frontier, work, leaf, records, sums, nodes)

@@ -147,12 +147,14 @@ def _workspace(
     kept = derived(codes.rows, "shared workspace", dict)
     own_layout = layout(codes, n_bins, workers)
     capacity = frontier.nodes.size
-    sizes = (records.size, capacity, frontier.free_slots.size, n_threads)
+    sizes = (records.size, capacity, frontier.free_slots.size, n_threads, params.is_symmetric)
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
         kept["spare"] = np.empty_like(records)
-        kept["work"] = allocate_work(own_layout, records.size, frontier, n_threads)
+        kept["work"] = allocate_work(
+            own_layout, records.size, frontier, n_threads, params.is_symmetric
+        )
         kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
         n_lines = frontier.free_slots.size
         state = np.zeros_like(frontier.state)

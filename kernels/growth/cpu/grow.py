@@ -27,6 +27,7 @@ from ..params import NO_RULES, FeatureRules, GrowthParams
 from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
+from .levels.dense import find_levels, settle
 from .partition import (
     FEWEST_ROWS,
     MOST_ROWS,
@@ -37,7 +38,7 @@ from .partition import (
     partition_alone_by_set,
     place_marked,
 )
-from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck, settle_nodes
+from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck
 from .tables import (
     EVALUATE,
     FROM_SIBLING,
@@ -257,12 +258,15 @@ def grow_together(
         histograms(table, frontier, work)
         wait(barrier, n_threads)  # all are added up: any thread may join those of a node
         # Search: the two share no node, so that a thread goes on to the second without waiting.
-        evaluate(thread, n_threads, table, frontier, params, work)
-        recheck(thread, table, frontier, params, work, ())
+        if params.is_symmetric == 1:
+            find_levels(thread, n_threads, barrier, table, frontier, params, work)
+        else:
+            evaluate(thread, n_threads, table, frontier, params, work)
+            recheck(thread, table, frontier, params, work, ())
         wait(barrier, n_threads)  # the best split of every feature is known
         # Decision.
         if thread == 0:
-            settle_nodes(frontier, params, work)
+            settle(table, frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
             plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)  # the nodes to open are chosen, all threads see whether any are
@@ -305,7 +309,7 @@ def grow(
     frontier.trees["key"] = keys
     fr.set_statistics(frontier, records.sums, records.scales)
     n_threads = threads_of(codes, words.size)
-    table, work = workspace_of(codes, n_bins, words, frontier, n_threads)
+    table, work = workspace_of(codes, n_bins, words, frontier, n_threads, params.is_symmetric)
     leaf = np.empty((n_trees, codes.columns.shape[1]), np.int32)
     leaf.fill(-1)
     order = np.empty(frontier.nodes.size, np.int64)
@@ -344,19 +348,22 @@ def frontier_of(
 
 
 def workspace_of(
-    codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int
-) -> tuple[Table, Work]:
+    codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int,
+    is_symmetric: int = 0,
+) -> tuple[Table, Work]:  # fmt: skip
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""
     kept = derived(codes.rows, "workspace", dict)
-    sizes = (frontier.nodes.size, n_threads)
+    sizes = (frontier.nodes.size, n_threads, is_symmetric)
     if kept.get("sizes") != sizes or records.size > kept["table"].records[1].size:
         kept.clear()
         kept["sizes"] = sizes
         own = layout(codes, n_bins)
-        few_rows = FEW_ROWS if own.column_slots.size == n_bins.size else 0  # no byte is shared
+        # No byte is shared, and no node of a level does without a histogram.
+        is_few = own.column_slots.size == n_bins.size and not is_symmetric
+        few_rows = FEW_ROWS if is_few else 0
         spare = np.empty_like(records)
         kept["table"] = Table(codes.columns, own, (spare, spare), few_rows)
-        kept["work"] = allocate_work(own, records.size, frontier, n_threads)
+        kept["work"] = allocate_work(own, records.size, frontier, n_threads, is_symmetric)
     columns, own, (_, spare), few_rows = kept["table"]
     return Table(columns, own, (records, spare[: records.size]), few_rows), kept["work"]

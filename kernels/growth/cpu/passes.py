@@ -32,7 +32,8 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..params import GrowthParams
 from .histogram import add_used, clear_used, pack_planes
-from .search import evaluate, recheck_known, settle_nodes
+from .levels.dense import find_levels, settle
+from .search import evaluate, recheck_known
 from .tables import EVALUATE, RECHECK, Table, Work
 
 i64 = np.int64
@@ -228,11 +229,14 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
 @kernel_without_allocation
 def decide(thread, n_threads, barrier, table, frontier, params, work, walk, packed, counts):
     """Find the splits of the new nodes and of those to recheck, and choose the nodes to open."""
-    evaluate(thread, n_threads, table, frontier, params, work)
-    recheck_known(thread, table, frontier, params, work, (packed, counts))
+    if params.is_symmetric == 1:
+        find_levels(thread, n_threads, barrier, table, frontier, params, work)
+    else:
+        evaluate(thread, n_threads, table, frontier, params, work)
+        recheck_known(thread, table, frontier, params, work, (packed, counts))
     wait(barrier, n_threads)  # all splits are known
     if thread == 0:
-        settle_nodes(frontier, params, work)
+        settle(table, frontier, params, work)
         control.choose(frontier, params, i64(control.ALL))
         _plan(frontier, walk)
     wait(barrier, n_threads)  # it is known which lines are added up next

@@ -24,9 +24,8 @@ import numpy as np
 from ...runtime.arrays import derived
 from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import inner, kernel_without_allocation
-from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
-from ...runtime.dtypes import MISSING, N_SLOTS, TreeRecords
+from ...runtime.dtypes import N_SLOTS, TreeRecords
 from .. import control
 from .. import frontier as fr
 from ..by_phases import run_rounds, start
@@ -36,9 +35,10 @@ from ..limits import allow_features, can_split, direction_of, l2_of, least_h
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .histogram import unpack_record
+from .levels.search import NO_LEVELS, LevelWork, allocate_levels
+from .levels.sparse import fill_bins, find_levels, settle
 from .partition import cut_of, partition_alone
 from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
-from .search import settle_nodes
 from .split import best_of_feature
 from .tables import BEST
 from .worker_phases import begin_round, number_leaves, route
@@ -94,6 +94,7 @@ class SparseWork(NamedTuple):
     lefts: np.ndarray
     scores: np.ndarray
     approximate: np.ndarray
+    levels: LevelWork
 
 
 class SparseSums(NamedTuple):
@@ -208,7 +209,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
         if _total_of(row_counts[own]) < params.min_samples_leaf:
             continue
         zero = i64(table.codes.zeros[f])
-        _fill_bins(sums[own], row_counts[own], n_bins, zero, total, n_rows, bins, counts)
+        fill_bins(sums[own], row_counts[own], n_bins, zero, total, n_rows, bins, counts)
         if is_plain:
             bound, _, _, _ = best_of_plain(
                 bins, n_bins, total, least, l2, best.score,
@@ -236,25 +237,6 @@ def _total_of(counts):
     for k in range(counts.size):
         total += counts[k]
     return total
-
-
-@inner
-def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
-    """Fill in the bins of a feature, those of its zeros with the rest of the node."""
-    # What no entry has belongs to the bin of zeros.
-    rest, rest_rows = total - sums[n_bins], n_rows - i64(row_counts[n_bins])
-    for b in range(n_bins):
-        bins[b] = sums[b]
-        counts[b] = i64(row_counts[b])
-        rest -= sums[b]
-        rest_rows -= i64(row_counts[b])
-    bins[zero] += rest
-    counts[zero] += rest_rows
-    # ``best_of_plain`` reads on to a multiple of LANES.
-    for b in range(n_bins, min(n_bins + LANES, N_SLOTS)):
-        bins[b] = 0
-    bins[MISSING] = sums[n_bins]
-    counts[MISSING] = i64(row_counts[n_bins])
 
 
 @inner
@@ -307,10 +289,13 @@ def _grow_alone(
         wait(barrier, n_threads)  # the pairs are listed, and the queues begin again
         _add_pairs(table, frontier, work)
         wait(barrier, n_threads)  # the histograms are complete
-        _search(thread, n_threads, table, frontier, params, work)
+        if params.is_symmetric == 1:
+            find_levels(thread, n_threads, barrier, table, frontier, params, work)
+        else:
+            _search(thread, n_threads, table, frontier, params, work)
         wait(barrier, n_threads)  # each share of the features has its best split
         if thread == 0:
-            settle_nodes(frontier, params, work)
+            settle(table, frontier, params, work)
             control.choose(frontier, params, i64(control.QUARTER))
         wait(barrier, n_threads)  # the nodes to open are chosen
         if frontier.state[fr.N_EXPAND] == 0:
@@ -368,10 +353,13 @@ def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, 
     partition this worker's rows of them."""
     _copy_pairs(thread, n_threads, frontier, work, sums, True)
     wait(barrier, n_threads)  # those of all workers have taken their place
-    _search(thread, n_threads, table, frontier, params, work)
+    if params.is_symmetric == 1:
+        find_levels(thread, n_threads, barrier, table, frontier, params, work)
+    else:
+        _search(thread, n_threads, table, frontier, params, work)
     wait(barrier, n_threads)  # each share of the features has its best split
     if thread == 0:
-        settle_nodes(frontier, params, work)
+        settle(table, frontier, params, work)
         control.choose(frontier, params, i64(control.HALF))
         route(frontier, own)
     wait(barrier, n_threads)  # the nodes to open are chosen
@@ -466,11 +454,11 @@ def _workspace(
     sizes last."""
     kept = derived(codes.row_places, "workspace", dict)
     capacity, n_slots = frontier.nodes.size, frontier.free_slots.size
-    sizes = (capacity, n_slots, n_threads, has_others)
+    sizes = (capacity, n_slots, n_threads, has_others, params.is_symmetric)
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
-        kept["work"] = _allocate_work(codes, n_bins, frontier, n_threads)
+        kept["work"] = _allocate_work(codes, n_bins, frontier, n_threads, params.is_symmetric)
         kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
         shape = n_slots if has_others else 0, 2, int(codes.place_begin[-1])
         kept["sums"] = SparseSums(np.empty(shape, np.int64), np.empty(capacity, np.int64))
@@ -481,11 +469,14 @@ def _workspace(
 
 
 def _allocate_work(
-    codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int
+    codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int, is_symmetric: int
 ) -> SparseWork:
     n_features, n_places = n_bins.size, int(codes.place_begin[-1])
     n_histograms = frontier.free_slots.size
     n_shares = max(1, min(MOST_SHARES, n_features // FEWEST_OF_SHARE))
+    levels = NO_LEVELS
+    if is_symmetric:
+        levels = allocate_levels(n_features, frontier.nodes.size, n_threads)
     nothing = np.zeros(frontier.nodes.size, BEST)
     nothing["score"] = fr.NO_GAIN
     return SparseWork(
@@ -505,4 +496,5 @@ def _allocate_work(
         lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
+        levels=levels,
     )

@@ -83,7 +83,7 @@ NOWHERE = 2**31 - 1
 
 
 @inner
-def _prefix_sums(histogram, n_bins, is_alone, prefix):
+def prefix_sums(histogram, n_bins, is_alone, prefix):
     """Sum up the left side of each candidate: all bins up to one, or that one alone."""
     if is_alone:
         for b in range(n_bins):
@@ -186,7 +186,7 @@ def best_of_feature(
     least_h, l2, low, high, direction = limits
     bounded = direction != 0 or low > NO_GAIN or high < -NO_GAIN
     missing = histogram[MISSING]
-    _prefix_sums(histogram, n_bins, is_alone, prefix)
+    prefix_sums(histogram, n_bins, is_alone, prefix)
     best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
     # Missing values on the right, then on the left; the second time teaches nothing where their
     # sums are zero.

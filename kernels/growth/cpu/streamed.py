@@ -242,13 +242,15 @@ def workspace(
     lines : tuple of int
         Threads of a pass that add up histograms of their own, and how many of these at most.
     """
-    sizes = (frontier.nodes.size, frontier.free_slots.size, n_threads, lines)
+    sizes = (
+        frontier.nodes.size, frontier.free_slots.size, n_threads, lines, params.is_symmetric,
+    )  # fmt: skip
     if kept.get("sizes") != sizes:
         kept.clear()
         own = plain_layout(codes, n_bins)
         none = np.empty(0, np.uint64)  # a view would keep the records of this tree in memory
         kept["table"] = Table(codes.columns, own, (none, none), few_rows=0)
-        kept["work"] = allocate_work(own, 0, frontier, n_threads)
+        kept["work"] = allocate_work(own, 0, frontier, n_threads, params.is_symmetric)
         kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, *lines)
         kept["sizes"] = sizes
     return Growth(kept["table"], frontier, params, kept["work"], kept["walk"])

@@ -12,6 +12,7 @@ from ..frontier import Frontier
 from .few_rows import N_LINES as N_LINES_OF_FEW
 from .histogram import WORD_ENTRIES
 from .layout import Layout
+from .levels.search import NO_LEVELS, LevelWork, allocate_levels
 from .partition import FEWEST_ROWS
 from .quick_split import N_CANDIDATES
 from .split import N_LINES
@@ -104,12 +105,17 @@ class Work(NamedTuple):
     approximate: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
+    levels: LevelWork
     few: np.ndarray
 
 
-def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads: int) -> Work:
+def allocate_work(
+    layout: Layout, n_records: int, frontier: Frontier, n_threads: int, is_symmetric: int
+) -> Work:
     """Allocate the tasks and the scratch of a batch of trees of certain sizes."""
-    n_features = layout.features.size
+    n_features, levels = layout.features.size, NO_LEVELS
+    if is_symmetric:
+        levels = allocate_levels(n_features, frontier.nodes.size, n_threads)
     n_words = (layout.column_begin.size + 6) // 8
     capacity = frontier.nodes.size
     n_slots = frontier.free_slots.size
@@ -140,5 +146,6 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
+        levels=levels,
         few=np.zeros((n_threads, N_LINES_OF_FEW, N_SLOTS), np.int64),
     )

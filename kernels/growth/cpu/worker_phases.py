@@ -31,8 +31,9 @@ from .. import frontier as fr
 from ..limits import smallest_h
 from .grow import histograms, partition, plan_histograms, plan_partition, scatter_leaves
 from .histogram import STRIDE, add_rows, add_used, clear_used, pack_planes
+from .levels.dense import find_levels, settle
 from .passes import put_summed_first
-from .search import evaluate, recheck_known, settle_nodes
+from .search import evaluate, recheck_known
 from .tables import EVALUATE, LEAVES, RECHECK
 
 u64, i64 = np.uint64, np.int64
@@ -287,11 +288,14 @@ def route(frontier, own):
 def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, known):
     """Find the best splits of the new nodes and of those to recheck, and choose the nodes to
     expand. ``known`` are the histograms and counts of rows of ``count_rechecked``."""
-    evaluate(thread, n_threads, table, frontier, params, work)
-    recheck_known(thread, table, frontier, params, work, known)
+    if params.is_symmetric == 1:
+        find_levels(thread, n_threads, barrier, table, frontier, params, work)
+    else:
+        evaluate(thread, n_threads, table, frontier, params, work)
+        recheck_known(thread, table, frontier, params, work, known)
     wait(barrier, n_threads)  # all splits are known
     if thread == 0:
-        settle_nodes(frontier, params, work)
+        settle(table, frontier, params, work)
         control.choose(frontier, params, i64(control.HALF))
         route(frontier, own)
 

@@ -25,8 +25,8 @@ from ...runtime.collective import ONE_WORKER, Share
 from ...runtime.compilation import callable_from_python
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
-from ...runtime.cuda.target import empty, upload, upload_records, zeros
-from ...runtime.dtypes import N_SLOTS, NO_LEAF, NO_SETS, RECORD, Codes, TreeRecords
+from ...runtime.cuda.target import download, empty, upload, upload_records, zeros
+from ...runtime.dtypes import N_SLOTS, NO_LEAF, NO_SETS, RECORD, Codes, Scales, TreeRecords
 from ...runtime.fetch import fetch
 from .. import frontier as fr
 from ..by_phases import run_rounds, start
@@ -82,6 +82,20 @@ def grow(
     return emitted(frontier, order, offset, leaf)
 
 
+def grow_levels(
+    codes: Codes,
+    n_bins: np.ndarray,
+    records: TreeRecords,
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules,
+) -> streamed.ReadyTrees:
+    """Grow symmetric trees of one worker: a level has a single split, which the host finds."""
+    scales = [Scales(own.g, own.h) for own in records.scales]
+    on_host = TreeRecords(records.words, download(records.sums), scales)
+    return streamed.ReadyTrees(*grow(codes, n_bins, on_host, keys, params, rules))
+
+
 class _DeviceBatch:
     """See ``growth.by_phases.Batch``; ``own`` is the frontier of this worker's rows. Tree t has the
     records ``own_begin[t]`` … ``own_begin[t + 1] - 1`` of them."""
@@ -101,7 +115,7 @@ class _DeviceBatch:
         self.own = frontier._replace(
             nodes=np.zeros_like(frontier.nodes), expand=np.zeros_like(frontier.expand)
         )
-        self.table, self.work = _workspace(rows.codes, n_bins, frontier)
+        self.table, self.work = _workspace(rows.codes, n_bins, frontier, params.is_symmetric)
 
     def plant(self) -> None:
         self._build(np.zeros(0, np.int64), True)
@@ -191,12 +205,14 @@ def _tiles(nodes: np.ndarray, size: int) -> np.ndarray:
     return tiles
 
 
-def _workspace(codes: Codes, n_bins: np.ndarray, frontier: Frontier) -> tuple[Table, Work]:
+def _workspace(
+    codes: Codes, n_bins: np.ndarray, frontier: Frontier, is_symmetric: int
+) -> tuple[Table, Work]:
     """Return what the host's search takes for a table, without rows, and its scratch, which is kept
     from tree to tree as long as its sizes last."""
     kept: dict[str, Any] = derived(codes.rows, "shared workspace", dict)
     n_threads = get_threads()
-    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads
+    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads, is_symmetric
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
@@ -205,5 +221,5 @@ def _workspace(codes: Codes, n_bins: np.ndarray, frontier: Frontier) -> tuple[Ta
         layout = plain_layout(without_rows, n_bins)
         no_records = np.empty(0, np.uint64)
         kept["table"] = Table(without_rows.columns, layout, (no_records, no_records), few_rows=0)
-        kept["work"] = allocate_work(layout, 0, frontier, n_threads)
+        kept["work"] = allocate_work(layout, 0, frontier, n_threads, is_symmetric)
     return kept["table"], kept["work"]

@@ -44,11 +44,13 @@ from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, partition
 from .block import BLOCK
+from .by_phases import grow_levels
 from .choosing import choosing_kernel
 from .control import draw_allowed, number_leaves, open_nodes, open_roots
 from .histogram import LEAST_TILE, add_histograms, fair_share, most_blocks
 from .partition import move_tiles, scatter_tiles
 from .search import search_kernel
+from .streamed import ReadyTrees
 from .tables import Arena, Tables
 
 LEAST_COUNTED = 64 if is_simulated() else 2**14
@@ -69,7 +71,9 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-) -> GrowingTrees:
+) -> GrowingTrees | ReadyTrees:
+    if params.is_symmetric:
+        return grow_levels(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
     workspace = workspace_of(codes, n_bins, n_trees * n_records, frontier, params)

@@ -19,12 +19,14 @@ from ...scalars import gain as formulas
 from ...scalars.primitives import mul, vectorise
 from .. import control as growth_control
 from .. import frontier as fr
+from .. import levels as growth_levels
 from .. import limits as growth_limits
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .histogram import histogram
+from .levels import Level, split_level
 from .partition import partition, scatter_leaves
 from .split import CategorySplits, NodeBounds, Splits, split
 
@@ -41,6 +43,9 @@ from .split import CategorySplits, NodeBounds, Splits, split
     scale_h,
     category_l2,
     allow_features,
+    take_level,
+    least_h_of_level,
+    allow_for_level,
 ) = (
     callable_from_python(function)
     for function in (
@@ -56,6 +61,9 @@ from .split import CategorySplits, NodeBounds, Splits, split
         growth_limits.scale_h,
         growth_limits.category_l2,
         growth_limits.allow_features,
+        growth_levels.take_level,
+        growth_limits.least_h_of_level,
+        growth_limits.allow_for_level,
     )
 )
 
@@ -135,6 +143,9 @@ class _Batch:
                 slot = self.slot(sibling)
                 self.kept[slot] = self.kept[slot] - sums
         new = [x for pair in pairs for x in pair if x >= 0]
+        if params.is_symmetric:
+            self.split_levels()
+            return
         splittable = [x for x in new if can_split(self.control, params, x)]
         for x in set(new).difference(splittable):
             release(self.control, x)
@@ -142,6 +153,61 @@ class _Batch:
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
         self.settle(recheck, self.best_splits_counted(recheck))
+
+    def split_levels(self) -> None:
+        """Find the best splits of the levels of all trees."""
+        frontier, params, control = self.frontier, self.params, self.control
+        for node in range(frontier.state[fr.N_NODES]):
+            if not can_split(control, params, node):
+                release(control, node)
+        for t, tree in enumerate(frontier.trees):
+            if tree["n_open"] <= 0:
+                continue
+            x = frontier.heap[tree["first"] :][: tree["n_open"]].copy()
+            monotone = frontier.rules["monotone"] if frontier.rules.size else 0 * self.n_bins
+            what = self.n_bins, self.allowed_for_level(t), monotone.astype(np.int8)
+            best = split_level(self.level(x), *what, self.categories_of_level(x))
+            if not take_level(control, params, t, best.score):
+                continue
+            for name in ("feature", "bin", "missing_left"):
+                self.nodes[name][x] = getattr(best, name)
+            self.nodes["left_g"][x], self.nodes["left_h"][x] = best.left.T
+            scale_g, scale_of_h = tree["scale_g"], tree["scale_h"]
+            self.nodes["gain"][x] = best.gain / scale_g / scale_g * scale_of_h
+            if best.left_codes.size:
+                frontier.left_codes[x] = best.left_codes
+
+    def level(self, x: np.ndarray) -> Level:
+        """Return what a search for the split of a level takes."""
+        control, params, nodes = self.control, self.params, self.nodes[x]
+        return Level(
+            np.stack([to_host(self.kept[self.slot(k)]) for k in x]),
+            np.stack([nodes["g"], nodes["h"]], axis=1),
+            np.array([least_h_of_level(control, params, k) for k in x]),
+            np.array([l2_of(control, params, k) for k in x]),
+            np.array([category_l2(control, params, k) for k in x]),
+            nodes["low"],
+            nodes["high"],
+        )
+
+    def categories_of_level(self, x: np.ndarray) -> CategorySplits | None:
+        """Return how a level is split by categories, whose order is that of all its nodes."""
+        kind = self.frontier.rules["kind"].astype(np.int32)
+        if not (kind != NUMERIC).any():
+            return None
+        smooth, nodes = self.frontier.rules["cat_smooth"], self.nodes[x]
+        row_h_of_all = nodes["h"].sum() / (nodes["end"] - nodes["begin"]).sum()
+        least_h = category_least_h(smooth, row_h_of_all)
+        smoothing = mul(smooth, scale_h(self.control, x[0]))
+        return CategorySplits(kind, least_h[None], smoothing[None], np.zeros(1))
+
+    def allowed_for_level(self, t: int) -> np.ndarray:
+        """Return the mask of the features that the next level of a tree may use."""
+        n_features = self.n_bins.size
+        mask = np.empty(n_features, np.uint8)
+        features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)
+        allow_for_level(self.control, self.params, t, features, scratch, mask)
+        return mask
 
     def slot(self, x: int) -> int:
         return int(self.nodes["slot"][x])
