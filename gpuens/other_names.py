@@ -376,7 +376,9 @@ VALUES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("logloss", "information_gain"), "entropy"),
     },
     "sampling": {"bernoulli": "uniform", "gradient_based": "mvs", "MVS": "mvs", "GOSS": "goss"},
-    "grow_policy": {"Lossguide": "lossguide", "SymmetricTree": "symmetric"},
+    "grow_policy": {
+        "Lossguide": "lossguide", "Depthwise": "depthwise", "SymmetricTree": "symmetric",
+    },
     "class_weight": {"Balanced": "balanced", "auto": "balanced"},
 }  # fmt: skip
 """Values of parameters elsewhere, and here."""

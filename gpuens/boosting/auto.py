@@ -78,8 +78,9 @@ def rounds_for(
     metric: Metric,
     has_constant: bool,
     most: int,
-) -> int:
-    """Return the number of rounds after which a metric of the rows held out is best.
+) -> tuple[int, float]:
+    """Return the number of rounds after which a metric of the rows held out is best, and its
+    score then, of which higher is better.
 
     Parameters
     ----------
@@ -116,8 +117,8 @@ def rounds_for(
     with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
         found = train(folds, plan)
     if np.isnan(found.evals[DATA][metric.name]).all():
-        return FIXED_ROUNDS
-    return max(stopping.best_iteration, 1)  # Ctrl-C ends the search, not the training
+        return FIXED_ROUNDS, -math.inf
+    return max(stopping.best_iteration, 1), stopping.best  # Ctrl-C ends the search alone
 
 
 def _mean_of_known(values: Sequence[float]) -> float:

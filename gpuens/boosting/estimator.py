@@ -31,6 +31,7 @@ from ..inputs.binning import Binner
 from ..inputs.category_bins import set_bins
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
+from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
 from ..kernels.runtime.dtypes import Codes
@@ -40,7 +41,7 @@ from ..tables.binned_table import BinnedTable
 from ..tables.reading import training_features
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
-from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled
+from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled, tries_symmetric
 from .data.memory import boosting_plan, reading_plan
 from .data.sharing import (
     callbacks_of_all,
@@ -57,6 +58,7 @@ from .parameters import (
     check_parameters,
     feature_rules,
     growth_params,
+    of_symmetric_trees,
     rules_of_columns,
     schedule_of,
 )
@@ -208,11 +210,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
             sets[0].weight.size > 0,
         )  # fmt: skip
+        is_sparse = table.is_sparse
         del table
-        self.__dict__.pop("learning_rate_", None)
+        for name in ("learning_rate_", "grow_policy_"):
+            self.__dict__.pop(name, None)
         if is_auto(self.learning_rate):
             self.learning_rate_ = chosen.learning_rate
-        plan = boosting_plan(chosen, loss, settings.params, size, device)
+        tries = searches and not is_sparse and tries_symmetric(self, (n_counted, shape[1]))
+        shapes = [settings.params, of_symmetric_trees(settings.params)][: 1 + tries]
+        plans = [boosting_plan(chosen, loss, own, size, device) for own in shapes]
+        plan = max(plans, key=lambda plan: plan.total)
         plan.require()
         if workers.collective.group.rank == 0:
             patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
@@ -231,8 +238,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
                 settings = replace(settings, rules=rules_of_columns(rules, binner.features))
             return self._boost(
-                sets, before, n_rounds, settings, device, binner, plan, is_new, searches
-            )
+                sets, before, n_rounds, settings, device, binner, plan, is_new,
+                shapes if searches else [],
+            )  # fmt: skip
 
     def _training_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
@@ -248,9 +256,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
         settings: RoundSettings, device: Device, binner: Binner, memory: MemoryPlan, is_new: bool,
-        searches: bool,
+        shapes: list[GrowthParams],
     ) -> BoostingResult:  # fmt: skip
-        """Train on the first of the sets and evaluate on the others, which leave the list."""
+        """Train on the first of the sets and evaluate on the others, which leave the list; with
+        shapes of trees search for the best one and its number of rounds first."""
         loss, builder = self._begin(sets[0], before, settings, device)
         dropout = self._dropout_after(before, builder, binner)
         start = builder.freeze()
@@ -286,8 +295,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         )
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
-        if searches:
-            found = self._best_rounds(training, builder, metrics[0], n_rounds)
+        if shapes:
+            training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
         rounds = DropoutRounds(dropout, *of_rounds) if dropout else BoostingRounds(*of_rounds)
@@ -295,19 +304,29 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
-    def _best_rounds(
-        self, training: Training, builder: ForestBuilder, metric: Metric, most: int
-    ) -> int:
-        """Return the number of rounds that is best for rows held out."""
+    def _best_training(
+        self, training: Training, builder: ForestBuilder, metric: Metric, most: int,
+        shapes: list[GrowthParams],
+    ) -> tuple[Training, int]:  # fmt: skip
+        """Return the training and the number of rounds that are best for rows held out."""
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
-        n_rounds = rounds_for(training, builder, fold_of, n_folds, metric, has_constant, most)
+        found = []
+        for params in shapes:
+            own = replace(training, settings=replace(training.settings, params=params))
+            n, score = rounds_for(own, builder, fold_of, n_folds, metric, has_constant, most)
+            found.append((score, n, own))
+        _, n_rounds, training = max(found, key=lambda each: each[0])  # the first of equal ones
+        is_symmetric = training.settings.params.is_symmetric == 1
+        self.grow_policy_ = "symmetric" if is_symmetric else "lossguide"
         if self.verbose:
+            trees = " of symmetric trees" if is_symmetric else ""
             print(
-                f"n_estimators='auto': {n_rounds} rounds, by the {metric.name} of rows held out",
+                f"n_estimators='auto': {n_rounds} rounds{trees}, by the {metric.name} of rows held "
+                "out",
                 file=sys.stderr,
             )
-        return n_rounds
+        return training, n_rounds
 
     def _rows_to_deal(self, rows: RawRows) -> int:
         """Return how many rows can be held out in turn."""

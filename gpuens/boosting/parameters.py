@@ -58,7 +58,7 @@ class BoostingParameters:
     normalize_drop: str = "tree"
     linear_leaves: bool = False
     linear_lambda: float = 0.0
-    grow_policy: str = "lossguide"
+    grow_policy: str = "auto"
     max_depth: int | None = None
     max_leaf_nodes: int | None = 31
     min_samples_split: int | float = 2
@@ -126,8 +126,8 @@ def _can_start(value: Any) -> bool:
     return has_methods and not isinstance(value, type)
 
 
-SYMMETRIC_DEPTH = 6
-"""What ``max_depth=None`` stands for in symmetric trees."""
+DEPTH_OF_LEVELS = 6
+"""What ``max_depth=None`` stands for in trees that grow by levels."""
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
 AUTO_SMOOTHING = 10.0
@@ -162,7 +162,7 @@ NORMALISATIONS = ("tree", "forest")
 FROM_ZERO_TO_ONE = number("a number in [0, 1]", lambda value: 0 <= value <= 1)
 RULES = {
     "n_estimators": one_of("auto") | COUNT,
-    "grow_policy": one_of("lossguide", "symmetric"),
+    "grow_policy": one_of("auto", "lossguide", "depthwise", "symmetric"),
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
     "min_samples_split": ROWS_TO_SPLIT,
@@ -262,11 +262,9 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     def limit(value: int | None) -> int:
         return UNLIMITED if value is None else min(int(value), UNLIMITED)
 
-    is_symmetric = estimator.grow_policy == "symmetric"
-    depth = SYMMETRIC_DEPTH if is_symmetric and estimator.max_depth is None else estimator.max_depth
-    return GrowthParams(
-        max_leaves=UNLIMITED if is_symmetric else limit(estimator.max_leaf_nodes),
-        max_depth=limit(depth),
+    params = GrowthParams(
+        max_leaves=limit(estimator.max_leaf_nodes),
+        max_depth=limit(estimator.max_depth),
         min_samples_leaf=limit(estimator.min_samples_leaf),
         min_sum_hessian=float(estimator.min_sum_hessian),
         l2=float(estimator.l2_regularization),
@@ -279,8 +277,20 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
         min_samples_split=limit(split if is_count(split) else max(2, math.ceil(split * n_rows))),
-        is_symmetric=int(is_symmetric),
     )
+    if estimator.grow_policy == "depthwise":
+        return _by_levels(params)
+    return of_symmetric_trees(params) if estimator.grow_policy == "symmetric" else params
+
+
+def of_symmetric_trees(params: GrowthParams) -> GrowthParams:
+    """Return the limits of symmetric trees, which grow by levels."""
+    return _by_levels(params)._replace(is_symmetric=1)
+
+
+def _by_levels(params: GrowthParams) -> GrowthParams:
+    depth = DEPTH_OF_LEVELS if params.max_depth == UNLIMITED else params.max_depth
+    return params._replace(max_leaves=UNLIMITED, max_depth=depth)
 
 
 def most_path_features(interaction_cst: Any) -> int:

@@ -32,17 +32,20 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     max_leaf_nodes : int or None, default=31
         The best leaf is split first until there are this many. None grows level by level. Raise
         it for large tables with interactions, lower it where the model fits the training rows much
-        better than others. Symmetric trees are limited by ``max_depth`` alone.
+        better than others. Trees that grow by levels are limited by ``max_depth`` alone.
     max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits: at most so many features interact. Set it
         to limit the order of interactions (1: none), or, with ``max_leaf_nodes=None``, to grow
-        level by level. None is 6 for symmetric trees, whose histograms take memory for all nodes
-        of a level: from 4 to 8 is usual.
-    grow_policy : {"lossguide", "symmetric"}, default="lossguide"
-        "lossguide" splits the best leaf first, or level by level (see ``max_leaf_nodes``).
-        "symmetric" splits all nodes of a level by the same feature and threshold, with missing
-        values on the same side: the split with the largest sum of their gains (Prokhorenkova et
-        al. 2018, "CatBoost"). Try it where the target is smooth in the features, for several
+        level by level. None is 6 with ``grow_policy`` "depthwise" and "symmetric": from 4 to 8 is
+        usual.
+    grow_policy : {"auto", "lossguide", "depthwise", "symmetric"}, default="auto"
+        The shape of the trees. "lossguide" splits the best leaf first (see ``max_leaf_nodes``),
+        "depthwise" all leaves of a level down to ``max_depth``. "auto" is "lossguide", but where
+        rounds are searched for on at most 20,000 rows and 256 features, which are not sparse, and
+        no other limit of trees is set, the better one of "lossguide" and "symmetric" for the rows
+        held out (``grow_policy_``). "symmetric" splits all nodes of a level by the same feature
+        and threshold, with missing values on the same side: the split with the largest sum of
+        their gains (Prokhorenkova et al. 2018, "CatBoost"). Try it where the target is smooth in the features, for several
         classes and for small tables; it needs more rounds there, and predicts faster. A node in
         which the split would break ``min_samples_leaf`` or a constraint stays whole at that level.
         While splits are compared, rows are estimated from hessians; ``min_gain_to_split`` is that
@@ -230,6 +233,8 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         Rounds in the model.
     learning_rate_ : float
         The rate that was chosen, where ``learning_rate="auto"``.
+    grow_policy_ : str
+        The shape of the trees, where rounds were searched for: "lossguide" or "symmetric".
     best_iteration_ : int
         The round with the best value of the first metric on the first evaluation set, from 1 (0:
         the model without trees); ``n_iter_`` if none was recorded.

@@ -13,8 +13,8 @@ from ..forest.forest import Forest
 from ..forest.linear import LinearForest
 
 NOT_OF_THE_MEAN = (
-    "_category_smoothing", "_dropout", "evals_result_", "learning_rate_", "unique_times_",
-    "baseline_cumulative_hazard_",
+    "_category_smoothing", "_dropout", "evals_result_", "learning_rate_", "grow_policy_",
+    "unique_times_", "baseline_cumulative_hazard_",
 )  # fmt: skip
 """Attributes of a model's own training."""
 

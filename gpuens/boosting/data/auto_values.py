@@ -27,6 +27,10 @@ N_PARTS = 10
 ROWS_HELD_OUT = 500
 """Rows that such trainings hold out at least, if there are so many."""
 SUBSAMPLE, COLSAMPLE = 0.8, 0.6
+MOST_LEAVES = 31
+"""The default of ``max_leaf_nodes``."""
+MOST_FEATURES_OF_LEVELS = 256
+"""Features from which on the histograms of all nodes of a level take much memory."""
 
 
 def is_auto(value: Any) -> bool:
@@ -90,12 +94,23 @@ def settled(
         "subsample": SUBSAMPLE if draws_rows else 1.0,
         "colsample_bynode": COLSAMPLE if draws_features else 1.0,
         "multi_strategy": strategy,
+        "grow_policy": "lossguide",
         "cat_hash_groups": 1,  # of features that ``steps.ranked_categories`` does not rank
     }
     for name, value in found.items():
         if is_auto(getattr(estimator, name)):
             setattr(chosen, name, value)
     return chosen
+
+
+def tries_symmetric(estimator: Any, shape: tuple[int, int]) -> bool:
+    """Return whether a search for rounds tries symmetric trees as well: on tables of few rows,
+    where it is soon done, and where no other limit of trees is set."""
+    n_rows, n_features = shape
+    is_small = n_rows <= SEVERAL_ROWS and n_features <= MOST_FEATURES_OF_LEVELS
+    has_no_limit = estimator.max_leaf_nodes == MOST_LEAVES and estimator.max_depth is None
+    is_constant = not estimator.linear_leaves
+    return is_auto(estimator.grow_policy) and is_small and has_no_limit and is_constant
 
 
 def rate_for(n_rows: int, one_tree: bool) -> float:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.compilation import inner, kernel
+from ...runtime.compilation import inner, kernel_without_allocation
 from ...scalars.keys import bits_of_key
 from ..reference import rank_values as in_array_code
 from .sort_rows import DIGIT_BITS, LAST_DIGIT, N_DIGITS, begin_digits, count_digits, largest_bits
@@ -53,13 +53,11 @@ def _number(keys, rows, most, ranks, values):
     return n_distinct if keys[keys.size - 1] == most else n_distinct + 1
 
 
-@kernel
-def _rank(bits, most, infinity, ranks, values):
-    """Rank floats by their bits; returns the number of distinct values."""
-    n = bits.size
-    counts = np.empty(((bits.itemsize * 8 + 10) // 11, N_DIGITS), np.int32)
-    keys, rows = np.empty((2, n), bits.dtype), np.empty((2, n), np.uint32)
-    keys[0] = bits
+@kernel_without_allocation
+def _rank(keys, rows, counts, most, infinity, ranks, values):
+    """Rank the floats whose bits ``keys[0]`` has, and return the number of distinct values. The rest
+    of ``keys``, ``rows`` and ``counts`` are scratch."""
+    n = ranks.size
     count_digits(keys[0], most, infinity, counts)
     for i in range(n):
         rows[0, i] = i
@@ -76,7 +74,10 @@ def _rank(bits, most, infinity, ranks, values):
 def rank_values(column: Array) -> tuple[Array, Array]:
     if column.size < FEWEST:
         return in_array_code.rank_values(column)
-    bits = np.ascontiguousarray(column).view(f"u{column.itemsize}")
-    ranks, values = np.empty(column.size, np.uint32), np.empty_like(bits)
-    n_distinct = _rank(bits, *largest_bits(column.dtype), ranks, values)
+    n, type_ = column.size, f"u{column.itemsize}"
+    keys, rows = np.empty((2, n), type_), np.empty((2, n), np.uint32)
+    keys[0] = np.ascontiguousarray(column).view(type_)
+    counts = np.empty(((column.itemsize * 8 + 10) // 11, N_DIGITS), np.int32)
+    ranks, values = np.empty(n, np.uint32), np.empty(n, type_)
+    n_distinct = _rank(keys, rows, counts, *largest_bits(column.dtype), ranks, values)
     return ranks, values[:n_distinct].view(column.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import inner, kernel
+from ...runtime.compilation import inner, kernel_without_allocation
 from ...scalars.rng import draw
 
 u64 = np.uint64
@@ -19,7 +19,7 @@ def _bits(weight, row, key):
     return draw(key, u64(row))
 
 
-@kernel
+@kernel_without_allocation
 def _draw_below(weight, limit, key, rows):
     """Fill in the rows and return their number; ``rows`` has a place more than there are."""
     n, m, least = rows.size - 1, 0, NEVER
