@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -166,6 +167,36 @@ class TestRows:
         X, y = make_higgs_like(200, random_state=0)
         model = TunedClassifier(CLASSIFIER, budget=2, scoring="roc_auc", **FAST).fit(X, y)
         assert 0.5 < model.best_score_ <= model.ensemble_score_ < 1
+
+
+class TestTables:
+    def model(self, **settings):
+        return TunedRegressor(GradientBoostingRegressor(**QUICK, **settings), budget=2, **FAST)
+
+    def test_a_binned_table_gives_the_model_of_its_rows(self):
+        table = gpuens.BinnedTable.from_batches(X, y=Y)
+        assert prints(self.model().fit(table)) == prints(self.model().fit(X, Y))
+
+    def test_a_sparse_table_gives_the_model_of_the_dense_one(self):
+        table = X * (X > 0.5)
+        model = self.model(colsample_bynode=1.0)
+        found = clone(model).fit(csr_matrix(table), Y)
+        np.testing.assert_allclose(found.predict(table), model.fit(table, Y).predict(table))
+
+    @pytest.mark.slow  # the array library grows trees without Numba
+    def test_an_array_library_gives_the_same_bits(self):
+        xp = pytest.importorskip("array_api_strict")
+        model = self.model().set_params(device="array").fit(xp.asarray(X), xp.asarray(Y))
+        assert prints(model) == prints(self.model().fit(X, Y))
+
+    def test_several_targets_and_losses(self):
+        both = self.model().fit(X, np.stack([Y, -Y], axis=1))
+        assert both.predict(X).shape == (150, 2) and both.score(X, np.stack([Y, -Y], axis=1)) > 0.8
+        quantiles = self.model(loss="quantile", quantile=[0.1, 0.9]).fit(X, Y)
+        assert (np.diff(quantiles.predict(X)) >= 0).all()
+        times = self.model(loss="cox").fit(X, (Y > 10, np.exp(-Y)))
+        curves = times.estimator_.predict_survival_function(X[:2])
+        assert (np.diff(curves) <= 0).all()
 
 
 class TestBudget:
