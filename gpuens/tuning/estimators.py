@@ -100,10 +100,10 @@ TUNED = """Parameters
     predictions of the rows held out (Caruana et al. 2004), and those with a weight trained on all
     rows.
 
-    The space: ``learning_rate`` 0.02, 0.03, 0.045, 0.07, 0.1; ``max_leaf_nodes`` 6, 10, 16, 24, 40,
-    64, 100; ``min_samples_leaf`` 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10, 30;
-    ``subsample`` 0.5, 0.65, 0.8, 0.95; ``colsample_bynode`` 0.25, 0.4, 0.6, 0.8, 1; with categories
-    also ``cat_smooth`` "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30.
+    The space: ``learning_rate`` 0.02, 0.03, 0.045, 0.07; ``max_leaf_nodes`` 8, 16, 24, 40, 64, 100;
+    ``min_samples_leaf`` 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10; ``subsample``
+    0.5, 0.65, 0.8, 0.95; ``colsample_bynode`` 0.4, 0.6, 0.8, 1; with categories also ``cat_smooth``
+    "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30.
 
     A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""

@@ -13,19 +13,20 @@ from sklearn.model_selection import ParameterSampler
 from ..estimators.parameters import is_count
 
 NUMERIC: dict[str, Sequence[Any]] = {
-    "learning_rate": (0.02, 0.03, 0.045, 0.07, 0.1),
-    "max_leaf_nodes": (6, 10, 16, 24, 40, 64, 100),
+    "learning_rate": (0.02, 0.03, 0.045, 0.07),
+    "max_leaf_nodes": (8, 16, 24, 40, 64, 100),
     "min_samples_leaf": (2, 5, 10, 20, 40),
-    "l2_regularization": (0.1, 0.5, 1.0, 3.0, 10.0, 30.0),
+    "l2_regularization": (0.1, 0.5, 1.0, 3.0, 10.0),
     "subsample": (0.5, 0.65, 0.8, 0.95),
-    "colsample_bynode": (0.25, 0.4, 0.6, 0.8, 1.0),
+    "colsample_bynode": (0.4, 0.6, 0.8, 1.0),
 }
 CATEGORICAL: dict[str, Sequence[Any]] = {
     "cat_smooth": ("auto", 5.0, 20.0, 60.0),
     "cat_l2": (0.0, 3.0, 10.0, 30.0),
 }
 """Lists of values, of which each is drawn with the same chance; the second of tables with
-categories."""
+categories. On twelve tables of 700 to 4000 rows settings with fewer leaves, smaller shares of the
+features, a rate of 0.1 or a penalty of 30 were behind the others."""
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
