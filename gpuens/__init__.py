@@ -73,6 +73,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .trees.trees import DecisionTreeRegressor as DecisionTreeRegressor
     from .trees.trees import ExtraTreeClassifier as ExtraTreeClassifier
     from .trees.trees import ExtraTreeRegressor as ExtraTreeRegressor
+    from .tuning.estimators import TunedClassifier as TunedClassifier
+    from .tuning.estimators import TunedRegressor as TunedRegressor
     from .warming_up import warmup as warmup
 
 __version__ = "0.1.0"
@@ -115,6 +117,8 @@ _HOME = {
     "StagewiseRegressor": "stagewise.estimators",
     "ThreeLearnerBoostingClassifier": "adaboost.three_learner",
     "TreeExplainer": "explanation.explainer",
+    "TunedClassifier": "tuning.estimators",
+    "TunedRegressor": "tuning.estimators",
     "VotingClassifier": "combining.voting",
     "VotingRegressor": "combining.voting",
     "export_graphviz": "forest.export",

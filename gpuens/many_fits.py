@@ -6,6 +6,8 @@ save. So each thread trains whole models, one after another, on folds that are c
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import wraps
@@ -26,7 +28,9 @@ from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
 from .estimators.base import PACKAGE, PAGE
 from .estimators.docstrings import documented
+from .estimators.nothing_learned import warn_user
 from .estimators.parameters import threads_of
+from .estimators.training import one_of_many
 from .inputs.labels import as_classes
 from .members.fitting import takes_threads
 from .memory_plans import trainings_at_once
@@ -47,7 +51,8 @@ SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
         The folds: their number (None: 5), a splitter of scikit-learn, or pairs of rows to train on
         and to score. Pass ``GroupKFold`` or ``TimeSeriesSplit`` where rows depend on each other.
     verbose : int, default=0
-        How much scikit-learn prints: 1 the number of fits, 2 the time of each, 3 its score too.
+        1 prints how many settings are finished, and the best score so far, to standard error; 2
+        and 3 have scikit-learn print the time of each fit, and its score too.
     pre_dispatch : int or str, default="2*n_jobs"
         Fits that are handed to the threads ahead.
     error_score : "raise" or float, default=nan
@@ -55,6 +60,8 @@ SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
     return_train_score : bool, default=False
         Whether ``cv_results_`` has the scores of the training rows, too, which shows overfitting
         and takes time."""
+ALL_FAILED = r"\s*All the \d+ fits failed"
+"""How the error of scikit-learn begins where no fit of several settings succeeded."""
 SCORERS = "sklearn.metrics._scorer"
 """Module of what scikit-learn's ``make_scorer`` returns."""
 
@@ -115,7 +122,7 @@ def fit_many(
     def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
         model, (of_X, of_y, weight) = task
         further = {} if weight is None else {"sample_weight": weight}
-        with place(), _on_one_thread(model, side_by_side):
+        with place(), _on_one_thread(model, side_by_side), _among_many():
             return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
 
     tasks = [(clone(setting), part) for setting in settings for part in rows]
@@ -145,6 +152,16 @@ def _on_one_thread(model: Any, wanted: bool) -> Iterator[None]:
         yield
     finally:
         model.n_jobs = before
+
+
+@contextmanager
+def _among_many() -> Iterator[None]:
+    """Have Ctrl-C end all trainings in place of the one that is at work."""
+    before = one_of_many.set(True)
+    try:
+        yield
+    finally:
+        one_of_many.reset(before)
 
 
 def _settings(estimators: Any, param_grid: Any) -> list[Any]:
@@ -251,12 +268,28 @@ def _for_host(scoring: Any) -> Any:
     return _HostScorer(scoring) if type(scoring).__module__ == SCORERS else scoring
 
 
+class _SameFolds:
+    """A splitter that splits once: all settings of a search get the same folds."""
+
+    def __init__(self, splitter: Any) -> None:
+        self._splitter, self._folds = splitter, []  # type: ignore[var-annotated]
+
+    def split(self, *args: Any, **params: Any) -> Iterator[Any]:
+        if not self._folds:
+            self._folds = list(self._splitter.split(*args, **params))
+        return iter(self._folds)
+
+
 class _SideBySide:
     """A search of scikit-learn whose fits run on threads of this process."""
 
     estimator: Any
     n_jobs: Any
     scoring: Any
+    verbose: Any
+    error_score: Any
+    refit: Any
+    _checked_cv_orig: Any
     _doc_link_module = PACKAGE
     _doc_link_template = PAGE
 
@@ -285,6 +318,12 @@ class _SideBySide:
         Returns
         -------
         self
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Before a setting was finished. Later Ctrl-C ends the search, with a warning: the results
+            are those of the settings that are finished, and the best of them is fitted.
         """
         if y is None and get_tags(self.estimator).target_tags.required:
             raise ValueError(
@@ -298,6 +337,7 @@ class _SideBySide:
         on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
         is_own = takes_threads(estimator)
+        verbose = self.verbose
         try:
             if side_by_side:
                 self.n_jobs = n_threads
@@ -307,14 +347,51 @@ class _SideBySide:
                 self.n_jobs = 1
             if gpu_of(X) is not None:
                 self.scoring = _for_host(scoring)
+            self._reports, self.verbose = verbose == 1, 0 if verbose == 1 else verbose
             with parallel_config(backend=_ThreadsHere()):
                 y = as_classes(on_host(y)) if is_classifier(estimator) else on_host(y)
                 super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:
             self.n_jobs, self.estimator, self.scoring = before, estimator, scoring
+            self.verbose = verbose
+            vars(self).pop("_reports", None)
         if is_own and hasattr(self, "best_estimator_"):
             self.best_estimator_.set_params(n_jobs=estimator.n_jobs)
         return self
+
+    def _evaluate(self, settings: Sequence[Any], evaluate_candidates: Callable[..., Any]) -> None:
+        """Evaluate settings, some at a time: Ctrl-C keeps those that are finished."""
+        folds, begin, done = _SameFolds(self._checked_cv_orig), 0, 0
+        try:
+            while done < len(settings):
+                # Few enough that Ctrl-C loses little, and enough for all threads.
+                done = min(done + max(self.n_jobs, done // 8), len(settings))
+                try:
+                    with _among_many():
+                        found = evaluate_candidates(settings[begin:done], cv=folds)
+                except ValueError as error:
+                    if done == len(settings) or not re.match(ALL_FAILED, str(error)):
+                        raise
+                    continue  # they fail again beside the next settings, of which some may not
+                begin = done
+                self._report(done, len(settings), found)
+        except KeyboardInterrupt:
+            if not begin:
+                raise
+            warn_user(
+                f"The search was interrupted: cv_results_ has the {begin} of {len(settings)} "
+                "settings that were finished.",
+                RuntimeWarning,
+            )
+
+    def _report(self, n_done: int, n: int, results: Mapping[str, Any]) -> None:
+        """Print how many settings are finished, and the best score."""
+        if not self._reports:
+            return
+        metric = self.refit if isinstance(self.refit, str) else "score"
+        scores = np.asarray(results.get(f"mean_test_{metric}", np.nan))
+        best = "" if np.isnan(scores).all() else f", best {metric} {np.nanmax(scores):.6g}"
+        print(f"{n_done} of {n} settings{best}", file=sys.stderr, flush=True)
 
 
 @documented(SEARCH)
@@ -342,6 +419,9 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
     >>> sorted(search.fit(X, y).best_params_)
     ['max_depth']
     """
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        self._evaluate(list(ParameterGrid(self.param_grid)), evaluate_candidates)
 
 
 @documented(SEARCH)
@@ -373,7 +453,7 @@ class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
     ['max_depth']
     """
 
-    def _run_search(self, evaluate_candidates: Callable[[Any], Any]) -> None:
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         seed = 0 if self.random_state is None else self.random_state
         settings = ParameterSampler(self.param_distributions, self.n_iter, random_state=seed)
-        evaluate_candidates(settings)
+        self._evaluate(list(settings), evaluate_candidates)

@@ -45,9 +45,9 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         no other limit of trees is set, the better one of "lossguide" and "symmetric" for the rows
         held out (``grow_policy_``). "symmetric" splits all nodes of a level by the same feature
         and threshold, with missing values on the same side: the split with the largest sum of
-        their gains (Prokhorenkova et al. 2018, "CatBoost"). Try it where the target is smooth in the features, for several
-        classes and for small tables; it needs more rounds there, and predicts faster. A node in
-        which the split would break ``min_samples_leaf`` or a constraint stays whole at that level.
+        their gains (Prokhorenkova et al. 2018, "CatBoost"). Try it where the target is smooth in
+        the features, for several classes and for small tables; it needs more rounds there, and
+        predicts faster. A node in which the split would break ``min_samples_leaf`` or a constraint stays whole at that level.
         While splits are compared, rows are estimated from hessians; ``min_gain_to_split`` is that
         of a level, ``colsample_bynode`` the share drawn for a level, and categories have one order
         for all its nodes.

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -133,6 +134,10 @@ class TrainingResult:
     error: Exception | None = None
 
 
+one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
+"""Whether this training is one of many, all of which Ctrl-C ends."""
+
+
 def rounds_in_words(n_rounds: int, patience: int | None = None, data: str = "") -> str:
     """Return how many rounds a training has, and when early stopping ends it, for verbose fits."""
     if patience is None:
@@ -219,7 +224,7 @@ def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
     except KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
             goes_on()
-        if course.done == 0:
+        if course.done == 0 or one_of_many.get():
             raise
         course.interrupt()
     return course.end()

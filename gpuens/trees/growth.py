@@ -21,6 +21,7 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
+from ..estimators.training import one_of_many
 from ..forest.forest import Forest
 from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
@@ -107,7 +108,7 @@ def grow_forest(
             done.append(forest)
             stop = after_batch is not None and after_batch(first, forest, records)
         except KeyboardInterrupt:
-            if not done:
+            if not done or one_of_many.get():
                 raise
             break
         if stop:

@@ -27,6 +27,9 @@ def made(cls: type[BaseEstimator]) -> BaseEstimator:
         grid = {"learning_rate": [0.1, 0.3]}
         few = {} if cls.__name__.startswith("Grid") else {"n_iter": 2}
         return cls(gpuens.GradientBoostingRegressor(n_estimators=ROUNDS), grid, **few)
+    if cls.__name__.startswith("Tuned"):
+        quick = getattr(gpuens, cls.__name__.replace("Tuned", "GradientBoosting"))
+        return cls(quick(learning_rate=0.5, max_leaf_nodes=3), budget=1, cv=2)
     has_rounds = "n_estimators" in cls._get_param_names()
     return cls(**({"n_estimators": ROUNDS} if has_rounds else {}))
 

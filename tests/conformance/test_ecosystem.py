@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,9 @@ from sklearn.multioutput import ClassifierChain, MultiOutputRegressor
 
 import gpuens
 from gpuens.callbacks import PruningCallback
+from tests.support.page import BLOCK
 
+GUIDE = Path(__file__).parents[2] / "docs/guide/tuning.md"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
 Y = (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
@@ -79,6 +82,18 @@ def test_optuna_searches_and_prunes():
     study.optimize(objective, n_trials=2)
     assert [trial.state.name for trial in study.trials] == ["PRUNED"] * 2
     assert [max(trial.intermediate_values) for trial in study.trials] == [2, 2]
+
+
+def test_the_example_of_the_guide_runs_with_optuna():
+    optuna = library("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    (code,) = (b["code"] for b in BLOCK.finditer(GUIDE.read_text("utf-8")) if b["why"])
+    given = {"X_train": X[:80], "y_train": Y[:80], "X_test": X[80:], "y_test": Y[80:]}
+    names = {"GradientBoostingRegressor": gpuens.GradientBoostingRegressor, **given}
+    exec(code.replace("n_trials=20", "n_trials=8"), names)
+    states = [trial.state.name for trial in names["study"].trials]
+    assert len(states) == 8 and set(states) <= {"COMPLETE", "PRUNED"}
+    assert names["study"].best_trial.user_attrs["n_estimators"] > 0
 
 
 class Trial:

@@ -23,7 +23,7 @@ GPUENS = (
     "custom_metrics ranking_metrics bagging forests adaboost combining",
     "boosting cluster diversity",
     "dask",
-    "conformal exchange stagewise inspection memory_plans predicting_batches warming_up",
+    "conformal exchange stagewise tuning inspection memory_plans predicting_batches warming_up",
     "many_fits",
     "saving",
     "bias_variance plotting",

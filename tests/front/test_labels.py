@@ -24,6 +24,7 @@ from gpuens.inspection import drop_column_importance, permutation_importance
 from gpuens.plotting import LearningCurveDisplay
 from tests.conformance.estimators import PREDICTORS, name_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:Nothing was tuned")  # of a few rows
 N = 48
 RNG = np.random.default_rng(0)
 CODES = RNG.permutation(np.arange(N) % 2)

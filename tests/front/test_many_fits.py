@@ -6,23 +6,39 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from gpuens import (
+    DecisionTreeClassifier,
     GradientBoostingClassifier,
     GridSearchCV,
+    RandomForestClassifier,
     RandomForestRegressor,
     RandomizedSearchCV,
     fit_many,
 )
+from gpuens.boosting.rounds import BoostingRounds
 from gpuens.datasets import make_higgs_like
+from gpuens.trees import growth
 from tests.support import strict_cupy
 
 X, Y = make_higgs_like(600, random_state=0)
 GRID = {"max_leaf_nodes": [3, 8], "learning_rate": [0.1, 0.3]}
+
+
+class After:
+    """Raise what Ctrl-C raises after some rounds."""
+
+    def __init__(self, n_rounds):
+        self.n_rounds = n_rounds
+
+    def after_iteration(self, state):
+        if state.iteration == self.n_rounds:
+            raise KeyboardInterrupt
 
 
 def prints(model):
@@ -212,6 +228,94 @@ class TestSearch:
         search = RandomizedSearchCV(estimator, GRID, n_iter=2, cv=2, random_state=0).fit(X, Y)
         assert len(search.cv_results_["params"]) == 2
         assert search.predict(X).shape == Y.shape
+
+    @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_settings_that_fail_keep_their_place(self, n_jobs):
+        """Whole batches of them: one setting at a time on one thread."""
+        grid = {"max_depth": [-1, -2, 2, -3, 3]}
+        search = GridSearchCV(GradientBoostingClassifier(n_estimators=2), grid, cv=2, n_jobs=n_jobs)
+        with pytest.warns(FitFailedWarning):
+            found = search.fit(X, Y).cv_results_
+        depths = [setting["max_depth"] for setting in found["params"]]
+        assert depths == grid["max_depth"]
+        np.testing.assert_array_equal(
+            np.isnan(found["mean_test_score"]), [True, True, False, True, False]
+        )
+        search.param_grid = {"max_depth": [-1, -2, -3]}
+        with pytest.raises(ValueError, match="All the 6 fits failed"):
+            search.fit(X, Y)
+
+    def test_folds_that_are_drawn_are_drawn_once(self):
+        folds = KFold(2, shuffle=True)  # without a seed
+        search = GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2] * 4}, cv=folds, n_jobs=1)
+        scores = search.fit(X, Y).cv_results_["split0_test_score"]
+        assert len(set(scores.tolist())) == 1
+
+    def test_progress(self, capsys):
+        model = GradientBoostingClassifier(n_estimators=2)
+        search = GridSearchCV(model, {"max_depth": [1, 2, 3]}, cv=2, n_jobs=1, verbose=1)
+        search.fit(X, Y)
+        printed = capsys.readouterr()
+        first, _, last = printed.err.splitlines()
+        assert first.startswith("1 of 3 settings, best score 0.")
+        assert last == f"3 of 3 settings, best score {search.best_score_:.6g}"
+        assert not printed.out and search.verbose == 1
+        search.set_params(verbose=2).fit(X, Y)
+        assert "END" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("model", "where", "step"),
+        [
+            (GradientBoostingClassifier(n_estimators=3), BoostingRounds, "finish"),
+            (RandomForestClassifier(3, n_jobs=1), growth, "_grow_batch"),
+        ],
+        ids=["boosting", "forest"],
+    )
+    def test_an_interruption_keeps_what_is_finished(self, model, where, step, monkeypatch):
+        """Ctrl-C in the middle of a training, which on its own would keep what it has."""
+        fits, steps = [], []
+
+        def counted_fit(self, *args, **more):
+            fits.append(self.max_depth)
+            steps.clear()
+            return fit(self, *args, **more)
+
+        def interrupted(*args, **more):
+            steps.append(1)
+            if len(fits) == 6 and len(steps) == 2:
+                raise KeyboardInterrupt
+            return does(*args, **more)
+
+        fit, does = type(model).fit, getattr(where, step)
+        expected = GridSearchCV(model, {"max_depth": [1, 2]}, cv=2).fit(X, Y)
+        monkeypatch.setattr(type(model), "fit", counted_fit)
+        monkeypatch.setattr(where, step, interrupted)
+        search = GridSearchCV(model, {"max_depth": [1, 2, 3, 4]}, cv=2, n_jobs=1)
+        with pytest.warns(RuntimeWarning, match="has the 2 of 4 settings that were finished"):
+            search.fit(X, Y)
+        assert fits == [1, 1, 2, 2, 3, 3, search.best_params_["max_depth"]]
+        assert search.cv_results_["params"] == expected.cv_results_["params"]
+        assert search.best_score_ == expected.best_score_
+        assert prints(search.best_estimator_) == prints(expected.best_estimator_)
+
+    def test_an_interruption_before_the_first_setting_is_raised(self):
+        model = GradientBoostingClassifier(n_estimators=3, callbacks=[After(2)])
+        with pytest.raises(KeyboardInterrupt):
+            GridSearchCV(model, {"max_depth": [1]}, cv=2, n_jobs=1).fit(X, Y)
+        with pytest.raises(KeyboardInterrupt):
+            fit_many(model, X, Y, n_jobs=1)
+
+    def test_halving_on_rounds(self):
+        """scikit-learn's search with the number of rounds as its resource."""
+        from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+        from sklearn.model_selection import HalvingGridSearchCV
+
+        model = GradientBoostingClassifier(n_jobs=1)
+        how = {"resource": "n_estimators", "min_resources": 2, "max_resources": 8, "factor": 2}
+        search = HalvingGridSearchCV(model, {"max_depth": [1, 2, 3, 4]}, cv=2, **how).fit(X, Y)
+        assert search.n_resources_ == [2, 4, 8]
+        assert search.best_estimator_.n_iter_ == 8
 
     def test_it_can_be_cloned(self):
         search = clone(GridSearchCV(GradientBoostingClassifier(), GRID, n_jobs=3))

@@ -55,8 +55,8 @@ def _number(keys, rows, most, ranks, values):
 
 @kernel_without_allocation
 def _rank(keys, rows, counts, most, infinity, ranks, values):
-    """Rank the floats whose bits ``keys[0]`` has, and return the number of distinct values. The rest
-    of ``keys``, ``rows`` and ``counts`` are scratch."""
+    """Rank the floats whose bits ``keys[0]`` has; return the number of distinct values. The rest of
+    ``keys``, ``rows`` and ``counts`` are scratch."""
     n = ranks.size
     count_digits(keys[0], most, infinity, counts)
     for i in range(n):

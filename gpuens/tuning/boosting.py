@@ -1,0 +1,180 @@
+"""Gradient boosting whose fit is a search; what it learns is moved into a plain estimator."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..boosting.classifier import GradientBoostingClassifier
+from ..boosting.data.auto_values import MOST_ROUNDS, settled
+from ..boosting.estimator import BoostingEstimator
+from ..boosting.metrics import metrics_for
+from ..boosting.parameters import check_parameters
+from ..boosting.regressor import GradientBoostingRegressor
+from ..boosting.round_data import BoostingResult, RoundSettings, Training
+from ..boosting.steps.rare_categories import smooth_categories
+from ..combining.folds import Fold, folds_of
+from ..devices.placement import Device, places_beside, to_numpy
+from ..devices.threads import map_in_threads
+from ..estimators.nothing_learned import warn_user
+from ..estimators.parameters import threads_of
+from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.runtime.cpu.team import using_threads
+from .candidate import Candidate, FoldedTable, Map
+from .search import MEMBERS, SettingSearch
+from .space import CATEGORICAL, NUMERIC, Budget, draws
+
+PARTS = 5
+"""Parts of the rows, which are held out in turn."""
+ROWS_TO_SCORE = 5_000
+"""Rows held out, after which no more parts are."""
+CELLS_WORTH_THREADS = 2_000_000
+"""Tables with more cells than this keep all threads busy one training at a time."""
+clock = time.perf_counter
+
+
+class SearchPlan(NamedTuple):
+    """What a search is told beside the table.
+
+    Parameters
+    ----------
+    budget : Budget
+    space : mapping or None
+    cv : int, splitter, pairs of rows or None
+    groups : array or None
+    report : callable
+        Gets lines of progress.
+    """
+
+    budget: Budget
+    space: Mapping[str, Any] | None
+    cv: Any
+    groups: Any
+    report: Callable[[str], None]
+
+
+class SearchedBoosting(BoostingEstimator):
+    """Gradient boosting that trains the ensemble of a search in place of one model.
+
+    Attributes
+    ----------
+    found_ : SettingSearch or None
+        None where the default was trained.
+    """
+
+    plan: SearchPlan
+    found_: SettingSearch | None
+
+    def _boost(self, sets: Any, before: Any, n_rounds: int, *how: Any) -> BoostingResult:
+        settings, device, binner, memory, _, searches = how
+        begin, self.found_ = clock(), None
+        kept = list(sets)
+        if searches:
+            table = self._table(sets[0], settings, device, binner, memory)
+            search = self._search(table, begin)
+            search.explore()
+            if search.best(1):
+                self.found_ = search
+                search.choose()
+                forest = search.forest()
+                n_iter = forest.n_trees // (forest.n_outputs // forest.width)
+                return BoostingResult(forest, n_iter, {}, "finished")
+        why = "the budget is too small for one setting" if searches else "no rows can be held out"
+        warn_user(f"Nothing was tuned: {why}. The model is that of the default.", UserWarning)
+        return super()._boost(kept, before, n_rounds, *how)
+
+    def _table(
+        self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any
+    ) -> FoldedTable:
+        loss, builder = self._begin(rows, None, settings, device)
+        start = builder.freeze()
+        _, trained = self._bin(rows, start, binner, device, None, memory.streams)
+        training = Training(trained, binner, loss, settings, device)
+        metric = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)[0]
+        parts: tuple[Any, ...] = tuple(trained.codes)
+        codes: list[Any] = [trained.codes]
+        is_small = training.n_rows * start.n_features <= CELLS_WORTH_THREADS
+        if is_small and all(isinstance(part, np.ndarray) for part in parts):
+            kind = type(trained.codes)
+            codes = [kind(*(part.view() for part in parts)) for _ in range(max(PARTS, MEMBERS))]
+        return FoldedTable(training, start, self._folds(training), metric, codes)
+
+    def _folds(self, training: Training) -> list[Fold]:
+        """Return the rows to train on and to hold out."""
+        n, labels = training.n_rows, self._labels_of_folds(training)
+        if self.plan.cv is not None:
+            y = labels if labels.size else np.zeros(n)
+            how = self.plan.groups, bool(labels.size), self._seed
+            return folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+        rows = np.arange(n)
+        if training.rows.weight.size:
+            rows = np.flatnonzero(to_numpy(training.rows.weight) > 0)
+        order = np.random.default_rng(self._seed).permutation(rows.size)
+        if labels.size:
+            order = order[np.argsort(labels[rows][order], kind="stable")]
+        part = np.arange(rows.size) % PARTS
+        n_folds = min(-(-PARTS * ROWS_TO_SCORE // rows.size), PARTS)
+        asked = [np.sort(rows[order[part == k]]) for k in range(n_folds)]
+        return [Fold(np.setdiff1d(rows, own, assume_unique=True), own) for own in asked]
+
+    def _search(self, table: FoldedTable, begin: float) -> SettingSearch:
+        device = table.training.device
+        n_threads = min(threads_of(self.n_jobs), len(table.codes))
+        candidates = self._candidates(table)
+        run = in_threads(n_threads, device)
+        return SettingSearch(
+            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin
+        )
+
+    def _candidates(self, table: FoldedTable) -> Iterator[Candidate]:
+        """Yield the default, and settings of the space."""
+        space = self.plan.space
+        if space is None:
+            has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
+            space = {**NUMERIC, **CATEGORICAL} if has_categories else NUMERIC
+        seed = int(self._seed)
+        yield self._candidate(0, {}, table)
+        for number, params in enumerate(draws(space, seed % 2**31), 1):
+            yield self._candidate(number, params, table)
+
+    def _candidate(self, number: int, params: dict[str, Any], table: FoldedTable) -> Candidate:
+        training = table.training
+        model = copy.copy(self).set_params(**params)
+        check_parameters(model)
+        model._seed = (int(self._seed) + number) % 2**32
+        is_sparse = isinstance(training.rows.codes, SparseCodes)
+        chosen = settled(model, training.loss, training.n_rows, is_sparse, False, False)
+        shape = training.n_rows, table.forest.n_features
+        settings = chosen._round_settings(MOST_ROUNDS, shape)
+        own = smooth_categories(model, replace(training, settings=settings), True)
+        return Candidate(number, params, own.settings, table)
+
+
+def in_threads(n_threads: int, device: Device) -> Map:
+    """Return a function that calls a function for some items, each on a thread of its own."""
+    place = places_beside() if n_threads > 1 else nullcontext
+
+    def run(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        def on_one_thread(item: Any) -> Any:
+            with place(), using_threads(1), device.active():
+                return function(item)
+
+        if n_threads == 1 or len(items) == 1:
+            return [function(item) for item in items]
+        return map_in_threads(on_one_thread, items, n_threads)
+
+    return run
+
+
+class SearchedClassifier(SearchedBoosting, GradientBoostingClassifier):
+    """A classifier whose fit is a search."""
+
+
+class SearchedRegressor(SearchedBoosting, GradientBoostingRegressor):
+    """A regressor whose fit is a search."""

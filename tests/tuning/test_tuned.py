@@ -1,0 +1,305 @@
+"""Searches within a budget: what they try, what they return, and when they end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gpuens
+from gpuens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    TunedClassifier,
+    TunedRegressor,
+)
+from gpuens.datasets import make_friedman1, make_higgs_like
+from gpuens.forest.forest import Forest
+from gpuens.losses import SquaredError
+from gpuens.tuning import boosting, candidate, search
+from gpuens.tuning.space import draws, read_budget
+
+X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
+CLASSES = np.array(["few", "some", "many"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
+SPACE = {"max_leaf_nodes": [2, 4, 8], "learning_rate": [0.2, 0.4]}
+QUICK = {"learning_rate": 0.3, "max_leaf_nodes": 4}
+"""What makes the default quick to train."""
+REGRESSOR, CLASSIFIER = GradientBoostingRegressor(**QUICK), GradientBoostingClassifier(**QUICK)
+FAST = {"param_distributions": SPACE, "cv": 2}
+
+
+def prints(model):
+    return model.forest_.fingerprint()
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    return TunedRegressor(REGRESSOR, budget=4, **FAST).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return TunedClassifier(CLASSIFIER, budget=3, **FAST).fit(
+        pd.DataFrame(X).add_prefix("x"), CLASSES
+    )
+
+
+class TestResult:
+    def test_it_is_the_weighted_sum_of_members_on_all_rows(self, tuned):
+        """Each of which its own estimator trains, with the number of rounds that was found."""
+        assert len(tuned.members_) == len(tuned.weights_) > 1 and sum(tuned.weights_) == 1
+        expected, seed = np.zeros(len(X)), tuned.estimator_._seed
+        for number, weight in zip(tuned.members_, tuned.weights_, strict=True):
+            found = {name: values[number] for name, values in tuned.cv_results_.items()}
+            model = GradientBoostingRegressor(
+                n_estimators=int(found["n_rounds"]), random_state=seed + number, subsample=0.8,
+                colsample_bynode=0.6, **QUICK | found["params"],
+            )  # fmt: skip
+            expected += weight * model.fit(X, Y).predict(X)
+        np.testing.assert_allclose(tuned.predict(X), expected, rtol=1e-12)
+
+    def test_the_first_setting_is_the_default(self, tuned):
+        results = tuned.cv_results_
+        assert results["params"][0] == {} and len(results["params"]) == 4
+        assert all(set(params) == set(SPACE) for params in results["params"][1:])
+        best = int(results["rank_test_score"].argmin())
+        assert tuned.best_params_ == results["params"][best]
+        assert tuned.best_score_ == results["mean_test_score"].max() <= tuned.ensemble_score_ < 0
+        assert (results["n_trained"] >= results["n_rounds"]).all()
+
+    @pytest.mark.parametrize("n_jobs", [1, 3])
+    def test_the_same_seed_and_number_of_settings_give_the_same_bits(self, tuned, n_jobs):
+        again = clone(tuned).set_params(n_jobs=n_jobs).fit(X, Y)
+        assert prints(again) == prints(tuned)
+        assert again.cv_results_["params"] == tuned.cv_results_["params"]
+
+    def test_another_seed_gives_another_model(self, tuned):
+        assert prints(clone(tuned).set_params(random_state=1).fit(X, Y)) != prints(tuned)
+
+    def test_it_is_a_plain_estimator(self, classes, tmp_path):
+        plain, frame = classes.estimator_, pd.DataFrame(X).add_prefix("x")
+        assert type(plain) is GradientBoostingClassifier and plain.n_iter_ == plain.forest_.n_trees
+        assert classes.classes_.tolist() == ["few", "many", "some"]
+        assert classes.feature_names_in_.tolist() == list(frame)
+        proba = classes.predict_proba(frame)
+        np.testing.assert_array_equal(proba, plain.predict_proba(frame))
+        assert classes.score(frame, CLASSES) > 0.9
+        classes.save(tmp_path / "tuned")
+        loaded = gpuens.load(tmp_path / "tuned")
+        np.testing.assert_array_equal(loaded.predict_proba(frame), proba)
+        assert loaded.cv_results_["params"] == classes.cv_results_["params"]
+        assert classes.feature_importances_.sum() == pytest.approx(1)
+
+    def test_it_is_explained_and_exported(self, tuned, tmp_path):
+        lightgbm = pytest.importorskip("lightgbm")
+        values = gpuens.TreeExplainer(tuned)(X[:5])
+        total = values.values.sum(axis=1) + values.base_values
+        np.testing.assert_allclose(total, tuned.predict(X[:5]))
+        np.testing.assert_array_equal(
+            tuned.predict(X[:5], pred_contribs=True)[:, :-1], values.values
+        )
+        tuned.to_lightgbm(tmp_path / "model.txt")
+        booster = lightgbm.Booster(model_file=tmp_path / "model.txt")
+        np.testing.assert_allclose(booster.predict(X), tuned.predict(X), rtol=1e-12)
+
+    def test_linear_leaves(self):
+        template = GradientBoostingRegressor(linear_leaves=True, **QUICK)
+        model = TunedRegressor(template, budget=2, **FAST).fit(X, Y)
+        total = model.estimator_.forest_.raw_predict(X)[0]
+        np.testing.assert_array_equal(model.predict(X), total)
+        assert model.score(X, Y) > 0.9
+
+    def test_it_is_part_of_a_pipeline(self, tuned):
+        model = make_pipeline(StandardScaler(), clone(tuned).set_params(budget=1))
+        assert model.fit(X, Y).score(X, Y) > 0.8
+
+
+class TestRows:
+    def test_folds_of_your_own(self):
+        groups = np.arange(150) % 3
+        model = TunedRegressor(REGRESSOR, budget=1, param_distributions=SPACE, cv=GroupKFold(3))
+        by_group = model.fit(X, Y, groups=groups)
+        pairs = [(np.flatnonzero(groups != g), np.flatnonzero(groups == g)) for g in (2, 1, 0)]
+        given = clone(model).set_params(cv=pairs).fit(X, Y)
+        assert given.best_score_ == pytest.approx(by_group.best_score_, rel=1e-12)
+
+    def test_scores_are_those_of_rows_held_out(self):
+        """Of the default: after the best number of rounds, on the rows that a fold has not seen."""
+        folds = KFold(2, shuffle=True, random_state=0)
+        model = TunedRegressor(REGRESSOR, budget=1, param_distributions=SPACE, cv=folds).fit(X, Y)
+        n_rounds, errors = int(model.cv_results_["n_rounds"][0]), []
+        for train, test in folds.split(X):
+            plain = GradientBoostingRegressor(
+                n_estimators=n_rounds, subsample=0.8, colsample_bynode=0.6,
+                random_state=model.estimator_._seed, **QUICK,
+            )  # fmt: skip
+            plain.fit(X, Y, np.isin(np.arange(150), train).astype(float))
+            errors += ((plain.predict(X[test]) - Y[test]) ** 2).tolist()
+        assert -model.best_score_ == pytest.approx(np.mean(errors) / 2, rel=0.1)  # other bins
+
+    def test_weights_of_zero_leave_rows_out(self):
+        weight = np.ones(150)
+        weight[:40] = 0.0
+        other = Y.copy()
+        other[:40] = 1e6
+        models = [TunedRegressor(REGRESSOR, budget=2, param_distributions=SPACE).fit(X, y, weight)
+                  for y in (Y, other)]  # fmt: skip
+        np.testing.assert_array_equal(*(model.predict(X) for model in models))
+
+    def test_few_folds_of_many_rows(self, monkeypatch):
+        monkeypatch.setattr(boosting, "ROWS_TO_SCORE", 50)
+        found = []
+        monkeypatch.setattr(
+            search.SettingSearch, "explore", lambda self: found.append(self._table.folds)
+        )
+        with pytest.warns(UserWarning, match="Nothing was tuned"):
+            TunedClassifier(CLASSIFIER, budget=1).fit(X, CLASSES)
+        ((first, second),) = found
+        assert first.asked.size == second.asked.size == 30 and first.seen.size == 120
+        assert not set(first.asked) & set(second.asked) and not set(first.asked) & set(first.seen)
+
+    def test_a_scorer_decides(self):
+        X, y = make_higgs_like(200, random_state=0)
+        model = TunedClassifier(CLASSIFIER, budget=2, scoring="roc_auc", **FAST).fit(X, y)
+        assert 0.5 < model.best_score_ <= model.ensemble_score_ < 1
+
+
+class TestTables:
+    def model(self, **settings):
+        return TunedRegressor(GradientBoostingRegressor(**QUICK, **settings), budget=2, **FAST)
+
+    def test_a_binned_table_gives_the_model_of_its_rows(self):
+        table = gpuens.BinnedTable.from_batches(X, y=Y)
+        assert prints(self.model().fit(table)) == prints(self.model().fit(X, Y))
+
+    def test_a_sparse_table_gives_the_model_of_the_dense_one(self):
+        table = X * (X > 0.5)
+        model = self.model(colsample_bynode=1.0)
+        found = clone(model).fit(csr_matrix(table), Y)
+        np.testing.assert_allclose(found.predict(table), model.fit(table, Y).predict(table))
+
+    @pytest.mark.slow  # the array library grows trees without Numba
+    def test_an_array_library_gives_the_same_bits(self):
+        xp = pytest.importorskip("array_api_strict")
+        model = self.model().set_params(device="array").fit(xp.asarray(X), xp.asarray(Y))
+        assert prints(model) == prints(self.model().fit(X, Y))
+
+    def test_several_targets_and_losses(self):
+        both = self.model().fit(X, np.stack([Y, -Y], axis=1))
+        assert both.predict(X).shape == (150, 2) and both.score(X, np.stack([Y, -Y], axis=1)) > 0.8
+        quantiles = self.model(loss="quantile", quantile=[0.1, 0.9]).fit(X, Y)
+        assert (np.diff(quantiles.predict(X)) >= 0).all()
+        times = self.model(loss="cox").fit(X, (Y > 10, np.exp(-Y)))
+        curves = times.estimator_.predict_survival_function(X[:2])
+        assert (np.diff(curves) <= 0).all()
+
+
+class TestBudget:
+    @pytest.mark.parametrize(
+        ("budget", "settings", "seconds"),
+        [(3, 3, np.inf), ("60s", np.inf, 60), ("5min", np.inf, 300), (" 1.5 h ", np.inf, 5400)],
+    )
+    def test_it_is_read(self, budget, settings, seconds):
+        assert read_budget(budget) == (settings, seconds)
+
+    @pytest.mark.parametrize("budget", [0, -1, 2.5, True, "60", "s", "0s", "1 day", None])
+    def test_bad_budgets(self, budget):
+        with pytest.raises(ValueError, match="budget must be a number of settings >= 1, or a time"):
+            TunedRegressor(budget=budget).fit(X, Y)
+
+    def test_one_too_short_for_the_default_gives_its_fit(self):
+        with pytest.warns(UserWarning, match="budget is too small for one setting"):
+            model = TunedRegressor(REGRESSOR, budget="0.0001s").fit(X, Y)
+        assert prints(model) == prints(clone(REGRESSOR).fit(X, Y))
+        assert model.cv_results_ == {"params": []} and model.best_params_ == {}
+
+    def test_too_few_rows_give_the_fit_of_the_default(self):
+        with pytest.warns(UserWarning, match="no rows can be held out"):
+            model = TunedRegressor(budget=2).fit(X[:40], Y[:40])
+        assert prints(model) == prints(GradientBoostingRegressor().fit(X[:40], Y[:40]))
+
+    def test_time_ends_the_search(self, monkeypatch):
+        """By a clock that goes on by a second at every look."""
+        times = iter(range(10**6))
+        monkeypatch.setattr(boosting, "clock", lambda: float(next(times)))
+        model = TunedRegressor(REGRESSOR, budget="30min", n_jobs=1, **FAST).fit(X, Y)
+        assert 1 < len(model.cv_results_["params"]) and next(times) < 2500
+
+    def test_ctrl_c_keeps_what_was_tried(self, monkeypatch):
+        trained = []
+
+        def interrupted(self, *args):
+            trained.append(self.number)
+            if self.number == 2:
+                raise KeyboardInterrupt
+            return train(self, *args)
+
+        train = candidate.Candidate._train
+        monkeypatch.setattr(candidate.Candidate, "_train", interrupted)
+        with pytest.warns(RuntimeWarning, match="best of 2 settings"):
+            model = TunedRegressor(REGRESSOR, budget=50, **FAST).fit(X, Y)
+        assert set(model.members_) <= {0, 1} and model.score(X, Y) > 0.9
+        monkeypatch.setattr(candidate.Candidate, "_train", lambda *_: (_ for _ in ()).throw(
+            KeyboardInterrupt))  # fmt: skip
+        fresh = TunedRegressor(REGRESSOR, budget=2, **FAST)
+        with pytest.raises(KeyboardInterrupt):
+            fresh.fit(X, Y)
+        assert not hasattr(fresh, "estimator_")
+
+    def test_a_space_may_end(self):
+        assert len(list(draws({"max_depth": [1, 2]}, 0))) == 2
+        depths = {"max_depth": [1, 2]}
+        model = TunedRegressor(REGRESSOR, budget=9, param_distributions=depths, cv=2).fit(X, Y)
+        assert len(model.cv_results_["params"]) == 3
+
+    def test_progress(self, capsys):
+        TunedRegressor(REGRESSOR, budget=2, verbose=1, **FAST).fit(X, Y)
+        lines = capsys.readouterr().err.splitlines()
+        assert "1 settings: best loss" in lines[0]
+
+    def test_those_behind_stop(self):
+        """Of nine settings at a pause three go on."""
+        space = {"max_leaf_nodes": list(range(2, 20)), "learning_rate": [0.2]}
+        model = TunedRegressor(REGRESSOR, budget=10, param_distributions=space, cv=2).fit(X, Y)
+        n_trained = model.cv_results_["n_trained"][1:]
+        assert (n_trained == 10).sum() >= 2 and n_trained.max() > 30
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("settings", "error", "message"),
+        [
+            (
+                {"estimator": GradientBoostingClassifier()},
+                TypeError,
+                "must be a GradientBoostingReg",
+            ),
+            (
+                {"estimator": GradientBoostingRegressor(n_estimators=5)},
+                ValueError,
+                "n_estimators='a",
+            ),
+            ({"estimator": GradientBoostingRegressor(dropout=0.1)}, ValueError, "dropout=0.0"),
+            ({"param_distributions": {}}, TypeError, "param_distributions must be"),
+            ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
+            ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
+            ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
+            ({"verbose": "yes"}, ValueError, "verbose"),
+        ],
+    )
+    def test_bad_ones(self, settings, error, message):
+        with pytest.raises(error, match=message):
+            TunedRegressor(**{"estimator": REGRESSOR, "budget": 2, **settings}).fit(X, Y)
+
+    def test_others_of_the_estimator_hold_for_all(self):
+        template = GradientBoostingRegressor(SquaredError(), monotonic_cst=[1, 0, 0, 0, 0], **QUICK)
+        model = TunedRegressor(template, budget=2, **FAST).fit(X, Y)
+        table = np.repeat(X[:1], 50, axis=0)
+        table[:, 0] = np.linspace(0, 1, 50)
+        assert (np.diff(model.predict(table)) >= 0).all()
+        assert template.random_state is None and isinstance(model.forest_, Forest)
