@@ -47,10 +47,10 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         and threshold, with missing values on the same side: the split with the largest sum of
         their gains (Prokhorenkova et al. 2018, "CatBoost"). Try it where the target is smooth in
         the features, for several classes and for small tables; it needs more rounds there, and
-        predicts faster. A node in which the split would break ``min_samples_leaf`` or a constraint stays whole at that level.
-        While splits are compared, rows are estimated from hessians; ``min_gain_to_split`` is that
-        of a level, ``colsample_bynode`` the share drawn for a level, and categories have one order
-        for all its nodes.
+        predicts faster. A node in which the split would break ``min_samples_leaf`` or a constraint
+        stays whole at that level. While splits are compared, rows are estimated from hessians;
+        ``min_gain_to_split`` is that of a level, ``colsample_bynode`` the share drawn for a level,
+        and categories have one order for all its nodes.
     min_samples_leaf : int, default=10
         Fewest rows of a leaf. Raise it for noisy targets, lower it for tables of a few hundred
         rows.

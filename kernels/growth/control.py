@@ -3,11 +3,11 @@ and which nodes the final trees have.
 
 Best-first growth opens one leaf at a time, which leaves threads and GPUs idle. Here each
 round *simulates* the best-first order over the nodes whose split is known; the nodes that the
-order wants opened but whose children are not known yet are the round's work, the first half of
-them at once. The resulting tree is exactly the best-first tree: a node that was opened too early
-is closed again at the end (``finish``). Which nodes a round opens, and with it the numbers of the
-nodes, therefore decides nothing but time. The order is one of gains alone; of equal ones that
-nearer the root comes first, then the left one (``comes_before``).
+order wants opened but whose children are not known yet are the round's work, a first part of
+them at once (``open_needed``). The resulting tree is exactly the best-first tree: a node that was
+opened too early is closed again at the end (``finish``). Which nodes a round opens, and with it the
+numbers of the nodes, therefore decides nothing but time. The order is one of gains alone; of equal
+ones that nearer the root comes first, then the left one (``comes_before``).
 
     round 1   need: root                     expand: root
     round 2   need: A B                      expand: A B
@@ -42,12 +42,12 @@ with half of them, in place of 20 with a quarter, and a hundredth more work."""
 
 
 @inner
-def choose(frontier, params, least):
+def choose(frontier, params, most_halvings):
     """Fill ``expand`` with the nodes of the next round (see ``open_needed``) and return how many
     there are: 0 at the end."""
     for t in range(frontier.trees.size):
         simulate(frontier, params, t)
-    return open_needed(frontier, params, least)
+    return open_needed(frontier, params, most_halvings)
 
 
 @inner
@@ -88,10 +88,11 @@ def simulate(frontier, params, t):
 
 
 @inner
-def open_needed(frontier, params, least):
-    """Fill ``expand`` with nodes that the simulations need and return how many there are: at least
-    ``QUARTER``, ``HALF`` where workers wait for each other in every round, or ``ALL`` where a round
-    is a pass over a table that does not fit into memory.
+def open_needed(frontier, params, most_halvings):
+    """Fill ``expand`` with nodes that the simulations need and return how many there are: those
+    left after ``QUARTER`` halvings, ``HALF`` for trees of fewer rows and where workers wait for
+    each other in every round, or ``ALL``, none, where a round is a pass over a table that does not
+    fit into memory.
 
     Speculation stops when a tree has opened twice the nodes that it may have; from then on only the
     first needed node is opened, which is certain to belong to the tree, as on a GPU.
@@ -115,7 +116,7 @@ def open_needed(frontier, params, least):
         n_need = n_open = tree.n_need
         if n_need > 2:
             is_large = tree.end - tree.begin >= LARGE_TREE
-            n_halvings = min(least, np.int64(QUARTER if is_large else HALF))
+            n_halvings = min(most_halvings, np.int64(QUARTER if is_large else HALF))
             n_open = (n_need + (1 << n_halvings) - 1) >> n_halvings
         # Nodes have places for no more, see ``node_capacity``.
         n_open = min(n_open, max(1, 2 * (params.max_leaves - 1) - tree.expanded))

@@ -1,9 +1,11 @@
 """The tables of a batch of growing trees.
 
-Every implementation keeps them, and one control of growth works on them: the CPU calls it inside
-its parallel region, CUDA in kernels of one block between those over the rows. It sees numbers of
-nodes, never rows. ``control`` decides which nodes are expanded next, what becomes of them and their
-children, and which nodes the final trees have; ``limits`` holds what their splits must keep to.
+Every implementation keeps them, and the control of growth works on them, which sees numbers of
+nodes, never rows: it decides which nodes are expanded next, what becomes of them and their
+children, and which nodes the final trees have. On the CPU that is ``control``. CUDA has loops over
+nodes of its own (``cuda/control``, ``cuda/choosing``, ``cuda/order``) and shares the functions of
+single nodes; its rounds may open other nodes, the finished trees are the same. ``limits`` holds
+what splits must keep to.
 """
 
 from __future__ import annotations

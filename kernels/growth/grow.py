@@ -96,7 +96,7 @@ def grow(
     Parameters
     ----------
     codes : Codes, SparseCodes or StreamedCodes
-        The latter two only on the CPU, sparse ones without categories.
+        Sparse ones only on the CPU and without categories, streamed ones with one worker only.
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
     records : TreeRecords or RowStatistics

@@ -75,7 +75,7 @@ def grow_in(
     rules: FeatureRules,
     workers: Share,
 ) -> GrownTrees:
-    """Do the same for dense codes in the memory that the leaves of the rows take."""
+    """Grow trees on dense codes, and write the leaves of the rows into ``leaf``."""
     frontier, own_begin, _ = start(n_bins, records, keys, params, rules, workers)
     words = records.words.reshape(-1)
     n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))

@@ -291,8 +291,9 @@ def grow_together(
 def _grow_worker(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
-    tables = table, frontier, params, work
-    grow_together(thread, n_threads, barrier, *tables, order, tree_offset, leaf)
+    grow_together(
+        thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
+    )
 
 
 def grow(

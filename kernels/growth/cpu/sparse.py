@@ -436,8 +436,9 @@ def grow(
         run_rounds(_SparseBatch(growth, sums, own_begin, workers, n_threads))
         run(_finish, n_threads, *growth, order, offset, leaf)
     else:
-        tables = growth.table, frontier, params, growth.work
-        run(_grow_alone, n_threads, *tables, order, offset, leaf)
+        run(
+            _grow_alone, n_threads, growth.table, frontier, params, growth.work, order, offset, leaf
+        )
     return emitted(frontier, order, offset, leaf)
 
 

@@ -95,8 +95,9 @@ class Passes:
     def name_leaves(self, growth: Growth, leaf: np.ndarray) -> None:
         """Write the leaf of every row."""
         run(of_rows.place_nodes, 1, growth.frontier, self._groups, False)
-        own = growth.frontier, self._source, self._groups, leaf
-        run(of_rows.write_leaves, self._n_threads, *own)
+        run(
+            of_rows.write_leaves, self._n_threads, growth.frontier, self._source, self._groups, leaf
+        )
 
 
 def _row_of(record: np.uint64) -> int:

@@ -114,7 +114,8 @@ def _turn_into_parents(frontier, own, params, n_left):
 
 @inner
 def begin_round(frontier, own, params, n_left, own_begin, is_first):
-    """Do the one or the other, where the histograms of a round are built after this."""
+    """Plant the roots in the first round, and turn the partitioned nodes into parents in later
+    ones. The caller then builds the histograms."""
     if is_first:
         _start(frontier, own, params, own_begin)
     else:

@@ -152,8 +152,9 @@ class _DeviceBatch:
         if tiles.size > 0:
             of = np.arange(closed.size)
             tiles_there, n_tiles, of_there = upload_tiles(tiles, np.array([tiles.size]), of)
-            args = upload_records(closed), of_there, tiles_there, n_tiles
-            scatter_tiles(*self.rows[1:], *args, leaf)
+            scatter_tiles(
+                *self.rows[1:], upload_records(closed), of_there, tiles_there, n_tiles, leaf
+            )
 
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
         """Return room for the packed histograms of the nodes to recheck, and the numbers of rows of

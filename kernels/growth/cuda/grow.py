@@ -6,7 +6,7 @@ round has a fixed number of launches with fixed grids; the amount of work is rea
 
     open_roots            one block    in the first round: the roots; plan of the histograms
                           the others   clear these
-    open_nodes                         in the others: children of partitioned nodes, and the same
+    open_nodes                         later: children of partitioned nodes; plan of histograms
     add_tiles             all          histograms of the smaller children
     draw_allowed          all          where features are sampled or may not interact
     best_of_features      all          the other children's histograms; best splits

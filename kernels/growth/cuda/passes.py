@@ -124,8 +124,9 @@ def route(
     """Launch ``route_rows``; ``tables`` are expansions and lines by number, routes and sets."""
     records, begin, end, first_row = part
     rows = codes.reshape(-1), codes.shape[1], first_row, records, begin, end, int(is_first)
-    args = (*rows, *tables, leaf, n_left, n_rows)
-    launch(route_rows, blocks_for_rows(end - begin, BLOCK), BLOCK, *args)
+    launch(
+        route_rows, blocks_for_rows(end - begin, BLOCK), BLOCK, *rows, *tables, leaf, n_left, n_rows
+    )
 
 
 @kernel
