@@ -1,4 +1,4 @@
-"""Builds the files of CUDA kernels that are compiled ahead (see ``kernels/runtime/cuda/ahead.py``).
+"""Builds the files of precompiled CUDA kernels (see ``kernels/runtime/cuda/precompiled.py``).
 
 Numba and libNVVM write the PTX of each kernel of the catalogue once, for the oldest architecture
 that is supported, and nvJitLink makes the machine code of each architecture from it. No GPU is
@@ -23,10 +23,10 @@ from numba import types
 from numba.cuda import compile_ptx, dispatcher
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda import precompiled
 from gpuens.kernels.runtime.cuda.compiling import RELEASE, kinds_of
 from gpuens.kernels.runtime.cuda.loops import COMMENT
-from gpuens.kernels.scalars.deferred import load_numba
+from gpuens.kernels.scalars.lazy_jit import load_numba
 
 OLDEST = (7, 5)
 FILES = ((75, 80), (90, 100, 120))
@@ -41,7 +41,7 @@ UNUSED = re.compile(r"^\.common \.global \.align 8 \.u64 _ZN08NumbaEnv\w+;\n", r
 """Variables for exceptions in Python, which kernels do not raise."""
 
 
-def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
+def ptx_of(entry: catalogue.Entry) -> tuple[precompiled.Code, precompiled.Version]:
     """Compile a kernel, and return its PTX with the version of CUDA that it is of."""
     load_numba()
     device = SimpleNamespace(compute_capability=OLDEST, id=0)
@@ -51,13 +51,15 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
     return shipped(text, entry)
 
 
-def shipped(text: str, entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
+def shipped(text: str, entry: catalogue.Entry) -> tuple[precompiled.Code, precompiled.Version]:
     """Return the PTX of a kernel as files hold it, with the version of CUDA that it is of."""
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
     lines = (line for line in as_shipped(text).splitlines() if not line.lstrip().startswith("//"))
     name = f"gpuens_{entry.name}"
     code = shortened("\n".join(lines) + "\n", symbol, name)
-    return ahead.Code(name, ahead.stamp_of(entry.kernel), code.encode()), tuple(map(int, release))
+    return precompiled.Code(name, precompiled.stamp_of(entry.kernel), code.encode()), tuple(
+        map(int, release)
+    )
 
 
 def as_shipped(text: str) -> str:
@@ -74,7 +76,7 @@ def shortened(text: str, symbol: str, name: str) -> str:
     return re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
 
 
-def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
+def cubin_of(kernel: precompiled.Code, architecture: int) -> precompiled.Code:
     """Return the machine code of a kernel for an architecture."""
     from cuda.bindings import nvjitlink
 
@@ -90,16 +92,18 @@ def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
     return kernel._replace(code=bytes(cubin))
 
 
-def is_current(folder: Path = ahead.FOLDER) -> bool:
+def is_current(folder: Path = precompiled.FOLDER) -> bool:
     """Return whether a folder holds all files, with every kernel as its sources are."""
     expected = {
-        ahead.key_of(entry.kernel, kinds_of(entry.arguments)): ahead.stamp_of(entry.kernel)
+        precompiled.key_of(entry.kernel, kinds_of(entry.arguments)): precompiled.stamp_of(
+            entry.kernel
+        )
         for entry in catalogue.entries()
     }
     try:
         files = _files(folder, FILES)
-        archives = [ahead.read(path, architectures[0]) for path, architectures in files]
-    except ahead.DamagedKernelsError:  # or not there
+        archives = [precompiled.read(path, architectures[0]) for path, architectures in files]
+    except precompiled.DamagedKernelsError:  # or not there
         return False
     return all(
         {key: kernel.stamp for key, kernel in archive.kernels.items()} == expected
@@ -115,7 +119,7 @@ def _files(folder: Path, groups: Sequence[Sequence[int]]) -> list[tuple[Path, Se
 
 
 def build(
-    folder: Path = ahead.FOLDER,
+    folder: Path = precompiled.FOLDER,
     groups: Sequence[Sequence[int]] = FILES,
     names: Sequence[str] | None = None,
 ) -> None:
@@ -126,7 +130,7 @@ def build(
     kernels, release = {}, (0, 0)
     for entry in catalogue.entries():
         if names is None or entry.name in names:
-            key = ahead.key_of(entry.kernel, kinds_of(entry.arguments))
+            key = precompiled.key_of(entry.kernel, kinds_of(entry.arguments))
             if key is None:
                 sys.exit(f"The kernel {entry.name} has functions from outside of gpuens.")
             kernels[key], release = ptx_of(entry)
@@ -134,10 +138,10 @@ def build(
     for old in folder.glob("cuda-*.xz"):
         old.unlink()
     (text, (oldest,)), *files = _files(folder, groups)
-    ahead.write(text, release, {oldest: kernels})
+    precompiled.write(text, release, {oldest: kernels})
     for path, group in files:
         cubins = {n: {key: cubin_of(kernel, n) for key, kernel in kernels.items()} for n in group}
-        ahead.write(path, nvjitlink.version(), cubins)
+        precompiled.write(path, nvjitlink.version(), cubins)
     size = sum(path.stat().st_size for path in (text, *(path for path, _ in files))) / 1e6
     print(f"{len(kernels)} kernels for {sum(map(len, groups))} architectures: {size:.2f} MB in "
           f"{folder}, {time.time() - started:.0f} s")  # fmt: skip

@@ -23,7 +23,7 @@ import llvmlite.binding as llvm
 from numba.core import types
 
 from gpuens.kernels.runtime import native
-from gpuens.kernels.runtime.sources import sources_of
+from gpuens.kernels.runtime.source_stamps import sources_of
 
 from .library import CALLS, Target, cpu_name, file_of, linker, target
 from .workload import run_everything

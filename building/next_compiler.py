@@ -116,7 +116,7 @@ def made(value: Any) -> Any:
     from numba_cuda_mlir import cuda
 
     from gpuens.kernels.runtime.cuda.target import Cuda
-    from gpuens.kernels.scalars.deferred import Deferred
+    from gpuens.kernels.scalars.lazy_jit import Deferred
 
     if isinstance(value, Cuda):
         return cuda
@@ -140,17 +140,17 @@ def take_place(capability: tuple[int, int]) -> None:
     from numba_cuda_mlir.numba_cuda import types
 
     from gpuens.kernels.runtime.cuda import target
-    from gpuens.kernels.scalars import deferred
+    from gpuens.kernels.scalars import lazy_jit
 
     tools._cached_cc = capability
     target.numba_cuda = lambda: cuda
     target.Cuda._numba_type_ = property(lambda self: types.Module(cuda))
-    deferred.load_numba = lambda: cuda
-    deferred.sys = SimpleNamespace(modules={})  # no object is one of Numba's
-    for kind in (deferred.Function, target.DeviceFunction):
+    lazy_jit.load_numba = lambda: cuda
+    lazy_jit.sys = SimpleNamespace(modules={})  # no object is one of Numba's
+    for kind in (lazy_jit.Function, target.DeviceFunction):
         kind._make = lambda self, module: cuda.jit(device=True)(translated(self.py_func))
-    deferred.Intrinsic._make = lambda self, module: reinterpretation(self.__name__)
-    deferred.Intrinsic._numba_type_ = property(lambda self: self.made._numba_type_)
+    lazy_jit.Intrinsic._make = lambda self, module: reinterpretation(self.__name__)
+    lazy_jit.Intrinsic._numba_type_ = property(lambda self: self.made._numba_type_)
     declare()
 
 

@@ -11,7 +11,7 @@ import xgboost
 from scipy.sparse import csr_array
 
 import gpuens
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from tests.support.fingerprints import fingerprints
 
 MANY, FEW = 1500, 3
@@ -102,7 +102,7 @@ def share_rows() -> None:
     """Fit models of every loss on a table that workers share, here by a single one."""
     X = rows()
     y = np.arange(MANY) % 3
-    share = Share(Alone(), 0, MANY, MANY)
+    share = Workers(Alone(), 0, MANY, MANY)
     few: dict[str, Any] = {"n_estimators": 3, "device": "cpu", "min_samples_leaf": 300}
     with sharing(share):
         for loss in ("squared_error", "poisson", "gamma", "tweedie"):

@@ -13,7 +13,7 @@ from .devices.gpu_problems import driver_version
 from .devices.placement import gpu_problem, simulated
 from .devices.policy import thresholds
 from .devices.threads import available_threads
-from .kernels.runtime import native, origins
+from .kernels.runtime import kernel_origins, native
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
 CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -89,7 +89,7 @@ def _collect() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    library, on_gpu = native.source(), {"gpu": origins.of_cuda()}
+    library, on_gpu = native.source(), {"gpu": kernel_origins.of_cuda()}
     if not isinstance(library, native.Library):
         return {"source": f"compiled by Numba: {library}", "native": [], "missed": {}, **on_gpu}
     missed: Counter[str] = Counter()

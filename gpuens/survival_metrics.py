@@ -9,7 +9,7 @@ import numpy as np
 
 from .devices.placement import CPU, to_numpy
 from .inputs.survival import Survival, read_survival
-from .numerics.dominance import count_below
+from .numerics.prefix_counts import count_below
 from .numerics.weighted import ordered_sum
 
 __all__ = [

@@ -40,7 +40,7 @@ from .leaves.cuda.quantiles import count_digits, find_ranks, find_shares, pick_d
 from .prediction.cuda.deep import kernels as deep_kernels
 from .prediction.cuda.deep import packing_kernel
 from .prediction.cuda.linear_leaves import add_functions, find_largest, write_sizes
-from .prediction.cuda.perfect import kernels as perfect_kernels
+from .prediction.cuda.perfect_trees import kernels as perfect_kernels
 from .prediction.cuda.probabilities import logistic, softmax, sum_of_exps
 from .prediction.cuda.traverse import add_trees_of_rows, find_leaves_of_rows, walk_codes
 from .ranking.cuda.gradients import compare, gather, receive, spread

@@ -73,10 +73,12 @@ def load_all(options: Options) -> Results:
         raise GapError("nothing is loaded in the simulator")
     from gpuens.devices.placement import resolve_device
     from gpuens.kernels import catalogue
-    from gpuens.kernels.runtime.cuda import ahead, launching, target
+    from gpuens.kernels.runtime.cuda import launching, precompiled, target
 
-    if not list(ahead.FOLDER.glob("cuda-*.xz")):
-        raise GapError(f"no machine code is in {ahead.FOLDER} (python -m building cubins makes it)")
+    if not list(precompiled.FOLDER.glob("cuda-*.xz")):
+        raise GapError(
+            f"no machine code is in {precompiled.FOLDER} (python -m building cubins makes it)"
+        )
     found: dict[str, tuple[int, ...]] = {}
     missing, more = [], {}
     started = time.perf_counter()
@@ -84,7 +86,7 @@ def load_all(options: Options) -> Results:
         device = target.current_device()
         launching.enter(device)
         for entry in catalogue.entries():
-            kernel = ahead.find(entry.kernel, device, kinds_of(entry.arguments))
+            kernel = precompiled.find(entry.kernel, device, kinds_of(entry.arguments))
             if kernel is None:
                 missing.append(entry.name)
                 continue

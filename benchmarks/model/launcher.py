@@ -60,7 +60,7 @@ def stub_driver(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(launching, "bindings", lambda: driver)
     patch.setattr(launching, "stream_at", int)
     patch.setattr(launching, "enter", lambda device: None)
-    patch.setattr(launching.ahead, "find", lambda *kernel: None)
+    patch.setattr(launching.precompiled, "find", lambda *kernel: None)
     patch.setattr(launching, "compiled", lambda *kernel: SimpleNamespace(handle=1))
     patch.setattr(launching, "_kernels", {})
     patch.setattr(launching, "_of_thread", launching._OfThread())

@@ -19,7 +19,7 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import labels_of_all, read_labels
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 from ..members.classes import labels_of
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
 from ..members.samples import accuracy, out_of_bag_score
@@ -112,7 +112,7 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
             return DecisionTreeRegressor(n_jobs=self.n_jobs, device=self.device)
         return self.estimator
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Workers) -> Any:
         target = rows_of_workers(read_outputs(y, n_rows, device, estimator=self), workers)
         if warm and target.shape[1:] != self._shape:
             raise ValueError(
@@ -254,7 +254,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
             return DecisionTreeClassifier(n_jobs=self.n_jobs, device=self.device)
         return self.estimator
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Workers) -> Any:
         labels = labels_of_all(read_labels(y, n_rows, device, estimator=self), workers)
         if warm and labels.classes.tolist() != self.classes_.tolist():
             raise ValueError(

@@ -18,18 +18,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, home_of, report_choice, to_numpy
 from ..devices.policy import Work
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import seed_of, threads_of
+from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
 from ..kernels.runtime.cpu.team import using_threads
 from ..members.averaged import averaged_model
 from ..members.fitting import (
@@ -165,7 +165,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         check_bagging_parameters(self)
         base = self._base_estimator()
         others = {"y": y, "sample_weight": sample_weight}
-        workers = current_share()
+        workers = current_workers()
         if workers is ONE_WORKER:
             work = self._training_work(X, y)
             device = device_for(base, self.device, X, work=work, **others)
@@ -179,7 +179,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             return self._fit(X, y, sample_weight, base, device, workers)
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device, workers: Share
+        self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device, workers: Workers
     ) -> Any:
         members, plans, features = self._before()
         sparse = input_tags(base).sparse
@@ -288,11 +288,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             )
         return self.estimators_, self._plans, self.estimators_features_
 
-    def _set_oob_score(self, values: Any, target: Any, device: Device, workers: Share) -> None:
+    def _set_oob_score(self, values: Any, target: Any, device: Device, workers: Workers) -> None:
         out_of_bag = self._out_of_bag(values, target, device, workers)
         self._score_out_of_bag(out_of_bag.mean(), to_numpy(target))
 
-    def _out_of_bag(self, values: Any, target: Any, device: Device, workers: Share) -> OutOfBag:
+    def _out_of_bag(self, values: Any, target: Any, device: Device, workers: Workers) -> OutOfBag:
         """Return the sums of the predictions for the rows outside the members' samples."""
         width = self._width(target)
         forest = joined_forest(self) if self._averages_values() else None
@@ -392,7 +392,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         """Return the parameter ``estimator``, or its default."""
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Share) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool, workers: Workers) -> Any:
         """Read the target in the form that members get."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from ..inputs.labels import (
     require_classes,
 )
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, largest_of_all
+from ..kernels.runtime.collective import Workers, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
@@ -99,7 +99,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         return device.asarray(places.astype(np.float64))[labels.codes]
 
     def _class_weighted(
-        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Share
+        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Workers
     ) -> Array | None:
         """Multiply the weights by the factors of ``class_weight``.
 

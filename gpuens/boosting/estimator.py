@@ -18,10 +18,10 @@ from ..devices.lazy_tables import require_in_memory
 from ..devices.memory_plan import MemoryPlan
 from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
+from ..estimators.rollback import kept_on_failure
 from ..estimators.training import TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
@@ -33,7 +33,7 @@ from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
 from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
@@ -133,7 +133,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
         names = "X", "y", "sample_weight"
-        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_workers())
         return self._train([training, *further], init)
 
     def _train(self, given: list[EvalSet], init: Any) -> Any:
@@ -521,7 +521,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return RawRows(rows.data, table, target, weights)
 
     def _class_weighted(
-        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Share
+        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Workers
     ) -> Array | None:
         return weight
 

@@ -10,7 +10,7 @@ from ..devices.placement import to_numpy
 from ..estimators.nothing_learned import Seen, warn_if_no_split
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, count_of_all, largest_of_each
+from ..kernels.runtime.collective import Workers, count_of_all, largest_of_each
 from ..losses.ranking import RankingLoss
 from .rounds import BoostingRounds
 
@@ -49,7 +49,7 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, rounds: BoostingRoun
         warn_if_no_split(model, [forest], seen, reason)
 
 
-def ends(y: Array, workers: Share) -> np.ndarray:
+def ends(y: Array, workers: Workers) -> np.ndarray:
     """Return the smallest and the largest value of each target, those of other workers included:
     float64, shape (n_targets, 2)."""
     targets = to_numpy(y.reshape(-1, y.shape[-1]))

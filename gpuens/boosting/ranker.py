@@ -19,7 +19,7 @@ from ..explanation.predicting import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, current_share
+from ..kernels.runtime.collective import ONE_WORKER, current_workers
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -150,7 +150,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         groups = _of_each(eval_group, "eval_group", eval_set, len(further))
         qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
         names = "X", "y", "sample_weight"
-        training = EvalSet(X, y, sample_weight, "training", names, workers=current_share())
+        training = EvalSet(X, y, sample_weight, "training", names, workers=current_workers())
         given = [_training_queries(training, group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))

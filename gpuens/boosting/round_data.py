@@ -22,9 +22,9 @@ from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..losses import Loss
@@ -68,7 +68,7 @@ class TrainingRows:
         Raw predictions of the trees so far; updated.
     table : float32 or float64, shape (n_rows, n_features), or None
         The features, for linear functions in leaves.
-    workers : Share
+    workers : Workers
         Those that share the rows. Every one has evaluation sets as a whole.
     """
 
@@ -77,7 +77,7 @@ class TrainingRows:
     weight: Array
     raw: Array
     table: Array | None = None
-    workers: Share = ONE_WORKER
+    workers: Workers = ONE_WORKER
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
+from ..estimators.rollback import kept_on_failure
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
+from ..estimators.rollback import kept_on_failure
 from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight

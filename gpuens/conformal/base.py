@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
 from ..estimators.parameters import is_number, seed_of
+from ..estimators.rollback import kept_on_failure
 from ..estimators.validation import holdout_rows
 from ..inputs.targets import read_sample_weight
 from ..members.fitting import input_tags, takes_any_array

@@ -17,7 +17,7 @@ from ..estimators.training import TrainingState
 from ..forest.forest import Forest
 from ..forests.estimator import ForestOfTrees
 from ..forests.growing import pruned
-from ..kernels.runtime.collective import Alone, Share, sharing
+from ..kernels.runtime.collective import Alone, Workers, sharing
 from ..trees.sharing import watching
 from .collections import Part, joined
 
@@ -120,11 +120,11 @@ def _seat(job: Job, n_own: int) -> Iterator[None]:
     listener = _listeners.pop(job.place.token)
     if len(job.place.addresses) == 1:
         listener.close()
-        with sharing(Share(Alone(), 0, job.n_all, job.n_all)):
+        with sharing(Workers(Alone(), 0, job.n_all, job.n_all)):
             yield
     else:
         with join_ring(job.place, listener, job.heartbeat, job.patience, RingOfGPUs) as ring:
-            with sharing(Share(ring, job.first, n_own, job.n_all)):
+            with sharing(Workers(ring, job.first, n_own, job.n_all)):
                 yield
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import platform
 from typing import Any, NamedTuple
 
-from ..kernels.runtime.collective import Share, objects_of_all
+from ..kernels.runtime.collective import Workers, objects_of_all
 from . import placement
 from .placement import ANY_GPU, Device, gpu_of, resolve_device
 from .policy import Work
@@ -14,7 +14,7 @@ from .policy import Work
 NO_GPU = ""
 
 
-def device_among_workers(device: str, workers: Share, X: Any, **others: Any) -> Device:
+def device_among_workers(device: str, workers: Workers, X: Any, **others: Any) -> Device:
     """Choose where this worker works (see ``resolve_device``).
 
     "auto" follows the arrays alone. "cuda" is the k-th GPU for the k-th of the workers that see the
@@ -35,7 +35,7 @@ def device_among_workers(device: str, workers: Share, X: Any, **others: Any) -> 
     return chosen
 
 
-def device_of_worker(device: str, workers: Share, X: Any, work: Work, **others: Any) -> Device:
+def device_of_worker(device: str, workers: Workers, X: Any, work: Work, **others: Any) -> Device:
     """Choose where this worker works on rows that all workers have, whatever the others choose.
 
     "auto" is the choice of ``resolve_device`` for ``work``, with the k-th GPU for the k-th of the
@@ -74,7 +74,7 @@ def _is_on_gpu(X: Any, others: dict[str, Any]) -> bool:
 
 
 def _chosen(
-    wanted: str, workers: Share, X: Any, others: dict[str, Any], is_free: bool = False
+    wanted: str, workers: Workers, X: Any, others: dict[str, Any], is_free: bool = False
 ) -> tuple[Device, list[_Found]]:
     """Return the device that a word asks for, and what all workers have chosen; ``is_free``: the
     CPU will do where that GPU cannot be used."""

@@ -136,21 +136,21 @@ def _compiled_for(driver: tuple[int, int]) -> list[tuple[int, int]]:
     takes: they are compiled here."""
     import cupy
 
-    from ..kernels.runtime.cuda import ahead
+    from ..kernels.runtime.cuda import precompiled
 
     runtime = cupy.cuda.runtime
     properties = map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))
     capabilities = {(int(card["major"]), int(card["minor"])) for card in properties}
     usable = sorted(capability for capability in capabilities if capability >= OLDEST_CARD)
-    return [capability for capability in usable if not ahead.has_code_for(capability, driver)]
+    return [capability for capability in usable if not precompiled.has_code_for(capability, driver)]
 
 
 def _or_the_wheel(driver: tuple[int, int]) -> str:
     """Return how an installation from sources does without a compiler: no wheel has machine code
     for drivers of CUDA 12."""
-    from ..kernels.runtime.cuda import ahead
+    from ..kernels.runtime.cuda import precompiled
 
-    if driver[0] < CUDA_OF_WHEELS or any(ahead.FOLDER.glob("cuda-*.xz")):
+    if driver[0] < CUDA_OF_WHEELS or any(precompiled.FOLDER.glob("cuda-*.xz")):
         return ""
     return ". Or install the wheel of `make wheels`, which brings compiled kernels"
 

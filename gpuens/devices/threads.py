@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import joblib
 
-from ..kernels.scalars.deferred import in_python
+from ..kernels.scalars.lazy_jit import in_python
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 
 
 @dataclass
@@ -65,7 +65,7 @@ class EvalSet(NamedTuple):
     data: str
     names: tuple[str, str, str]
     of_queries: Any = None
-    workers: Share = ONE_WORKER
+    workers: Workers = ONE_WORKER
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""

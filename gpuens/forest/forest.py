@@ -14,7 +14,7 @@ from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
 from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
 from ..kernels.runtime.arrays import Array
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from ..devices.placement import Device
 from ..kernels.binning.project import project
 from ..kernels.prediction.traverse import Trees
 from ..kernels.runtime.arrays import Array
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from .forest import Forest
 
 CELLS_AT_ONCE = 2**21

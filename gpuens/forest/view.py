@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..devices.placement import to_numpy
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from .forest import Forest
 from .plain import require_plain_trees
 from .structure import decision_path, node_depths, tree_importances

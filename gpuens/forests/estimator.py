@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import CPU, Device, resolve_device, to_numpy
 from ..devices.policy import Work, size_of
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
+from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import Share, current_share
+from ..kernels.runtime.collective import Workers, current_workers
 from ..members.samples import SampledMembers, SamplingPlan, made_members
 from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
@@ -107,7 +107,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "`bootstrap=True` or set `max_sample=None`. Got "
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
-        workers = current_share()
+        workers = current_workers()
         require_shareable(self, workers)
         device = device_to_grow_on(
             self.device, X, lambda table: self._training_work(table, y), workers,
@@ -122,7 +122,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
     def _training_work(self, X: Any, y: Any) -> Work:
         return work_of_trees(self, size_of(X), self.n_estimators)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         home = device_to_read_on(device, workers)
         before = self._forest_before()
         if before is None:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..devices.policy import NO_WORK, Work, prediction_work, size_of
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.nothing_learned import Seen, features_vary, warn_if_no_split
@@ -30,6 +29,7 @@ from ..estimators.parameters import (
     seed_of,
     threads_of,
 )
+from ..estimators.rollback import kept_on_failure
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import Link, SumOfTrees
@@ -37,7 +37,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import ONE_WORKER, Share, current_share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
 from ..kernels.scalars.isolation import average_path_length
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
@@ -256,7 +256,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         <shared>
         """
         check_isolation_parameters(self)
-        workers = current_share()
+        workers = current_workers()
         require_shareable(self, workers)
         device = device_to_grow_on(
             self.device, X, lambda table: self._training_work(table, y), workers,
@@ -276,7 +276,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         scores = not isinstance(self.contamination, str)
         return prediction_work(size_of(X), 1).times(self.n_estimators) if scores else NO_WORK
 
-    def _offset(self, values: Any, device: Device, workers: Share) -> float:
+    def _offset(self, values: Any, device: Device, workers: Workers) -> float:
         if isinstance(self.contamination, str):
             return -0.5
         with device.active():
@@ -290,7 +290,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         slope = -1.0 / average_path_length(float(self.max_samples_))
         return replace(trees, link=Link("isolation", slope))
 
-    def _read(self, X: Any, device: Device, reset: bool, workers: Share = ONE_WORKER) -> Any:
+    def _read(self, X: Any, device: Device, reset: bool, workers: Workers = ONE_WORKER) -> Any:
         """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
             values = read_features(X, device, estimator=self, reset=reset, workers=workers).values
@@ -303,7 +303,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
             )  # fmt: skip
         return values if workers is ONE_WORKER else agreed_table(values, self, workers)
 
-    def _fit(self, values: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+    def _fit(self, values: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         before: Forest | None = getattr(self, "forest_", None) if self.warm_start else None
         plans: list[SamplingPlan] = [] if before is None else self._plans
         n_own, n_features = values.shape

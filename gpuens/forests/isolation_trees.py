@@ -16,11 +16,11 @@ from ..forest.forest import Forest
 from ..forest.structure import node_depths
 from ..kernels.cart.problem import SQUARED_ERROR, CartParams, CartTable
 from ..kernels.growth.params import UNLIMITED
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
@@ -52,7 +52,7 @@ def grow_isolation_trees(
     n_trees: int,
     device: Device,
     after_batch: AfterBatch,
-    workers: Share,
+    workers: Workers,
 ) -> Forest:
     """Grow trees ``first, first + 1, ...`` of an ensemble.
 
@@ -68,7 +68,7 @@ def grow_isolation_trees(
     device : Device
     after_batch : callable
         As for ``grow_forest``.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -138,7 +138,7 @@ class DrawnRows:
         self.numbers, self.values = numbers, values
 
     @classmethod
-    def of_workers(cls, values: Any, samples: list[np.ndarray], workers: Share) -> DrawnRows:
+    def of_workers(cls, values: Any, samples: list[np.ndarray], workers: Workers) -> DrawnRows:
         """Gather the rows that the workers have."""
         numbers = np.unique(np.concatenate(samples))
         is_own = (numbers >= workers.first) & (numbers < workers.first + workers.n_own)

@@ -21,7 +21,7 @@ from ..forest.oblique import ObliqueForest, Projections
 from ..inputs.targets import shape_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 from ..members.rows import n_rows_of, readable, take
 from ..numerics.sampling import subset
 from ..tables.binned_table import BinnedTable
@@ -244,7 +244,7 @@ class ObliqueTrees(ForestOfTrees):
         return super()._read_training(X, *args, **kwargs)
 
     def _cart_table(
-        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Share,
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Workers,
         **settings: Any,
     ) -> CartTable:  # fmt: skip
         pools: Pools = self.__dict__.get("_pools", {})
@@ -292,7 +292,7 @@ class ObliqueTrees(ForestOfTrees):
     def _of_features(self, forest: Forest) -> Forest:
         return ObliqueForest.of(forest, self.n_features_in_, self._projections)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         try:
             super()._fit(X, y, sample_weight, device, workers)
         finally:

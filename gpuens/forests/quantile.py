@@ -25,7 +25,7 @@ from ..kernels.leaves.quantiles import (
     quantile_of_leaves,
 )
 from ..kernels.leaves.targets import fill_targets
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 from ..kernels.runtime.cpu.team import get_threads
 from ..trees.criteria import host_records
 from ..trees.training_data import TrainingData
@@ -225,7 +225,7 @@ class QuantileForestRegressor(RandomForestRegressor):
             response="predict" if isinstance(default, str) and default == "mean" else None,
         )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         self._require_no_bounds(_read_quantiles(self.default_quantiles, "default_quantiles"))
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device, workers)
@@ -265,7 +265,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
     def _read_outputs(
-        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+        self, columns: list[Any], n_rows: int, device: Device, workers: Workers
     ) -> list[Any]:
         if len(columns) > 1:
             raise ValueError(

@@ -17,7 +17,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.survival import Survival, read_survival
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 from ..kernels.scalars import elementary
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import OutOfBag, left_out
@@ -109,7 +109,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         finally:
             self.__dict__.pop("_observed", None)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Share) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device, workers)
         grown: _GrownHazards | None = self.__dict__.pop("_grown", None)

@@ -14,10 +14,10 @@ from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 from .cut_points import cut_points, cut_points_of_table, round_down
@@ -157,7 +157,7 @@ class Binner:
         return codes
 
     def codes_of(
-        self, X: Array | SparseTable, device: Device, workers: Share = ONE_WORKER
+        self, X: Array | SparseTable, device: Device, workers: Workers = ONE_WORKER
     ) -> Codes | SparseCodes:
         """Return the bins of a table of either kind on ``device``."""
         if isinstance(X, SparseTable):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from ..devices.placement import Device, gpu_of, is_gpu_frame, is_sparse, on_host
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from .arrays import (
     Table,
     check_frame,
@@ -71,7 +71,7 @@ def read_features(
     reset: bool = True,
     categorical_features: Any = None,
     name: str = "X",
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Table:
     """Read features as ``read_table`` does, and number the values of categorical ones.
 
@@ -95,7 +95,7 @@ def read_features(
         positions, or names of columns. Only for ``reset``.
     name : str
         Name of X in error messages.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _means_none(categorical_features: Any, X: Any) -> bool:
 
 
 def _read_training(
-    X: Any, device: Device, estimator: Any, categorical_features: Any, name: str, workers: Share
+    X: Any, device: Device, estimator: Any, categorical_features: Any, name: str, workers: Workers
 ) -> Table:
     source = source_of(X, device, estimator, True, name)
     is_categorical = _resolve(categorical_features, source)
@@ -196,7 +196,7 @@ def _read_training(
 
 
 def _learn(
-    source: TableSource, feature: int, distinct: list[np.ndarray | None], workers: Share
+    source: TableSource, feature: int, distinct: list[np.ndarray | None], workers: Workers
 ) -> Array:
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)

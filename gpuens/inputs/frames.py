@@ -17,7 +17,7 @@ import numpy as np
 from ..devices.array_functions import distinct, occurrences
 from ..devices.placement import module_of, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 
 EXACT_IN_FLOAT32 = 2**24
 """Every integer up to this size is a float32."""

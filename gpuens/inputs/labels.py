@@ -15,7 +15,7 @@ import numpy as np
 from ..devices.array_functions import distinct_and_codes, occurrences
 from ..devices.placement import Device, module_of, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, objects_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, objects_of_all
 from .few_values import FewValues
 from .frames import EXACT_IN_FLOAT64, is_missing
 from .shared_tables import class_totals
@@ -168,7 +168,7 @@ def _is_text(labels: np.ndarray) -> bool:
     return all(isinstance(label, str) for label in labels.tolist())
 
 
-def classes_among_workers(classes: np.ndarray, workers: Share) -> np.ndarray:
+def classes_among_workers(classes: np.ndarray, workers: Workers) -> np.ndarray:
     """Return the classes of all workers, ascending."""
     if workers is ONE_WORKER:
         return classes
@@ -179,7 +179,7 @@ def classes_among_workers(classes: np.ndarray, workers: Share) -> np.ndarray:
     return encode_objects(every, "y")[0]
 
 
-def labels_of_all(labels: Labels, workers: Share) -> Labels:
+def labels_of_all(labels: Labels, workers: Workers) -> Labels:
     """Return the labels of the rows of all workers; ``labels`` are those of this worker's."""
     if workers is ONE_WORKER:
         return labels
@@ -215,7 +215,7 @@ def as_classes(y: Any) -> Any:
 
 def class_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None,
-    workers: Share,
+    workers: Workers,
 ) -> np.ndarray:  # fmt: skip
     """Return the factor of each class.
 
@@ -228,7 +228,7 @@ def class_factors(
     codes : int64, shape (n_rows,)
         Class numbers of the rows.
     weight : float64, shape (n_rows,), or None
-    workers : Share
+    workers : Workers
 
     Returns
     -------

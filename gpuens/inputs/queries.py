@@ -9,7 +9,7 @@ import numpy as np
 from ..devices.placement import Device, to_numpy
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, objects_of_all
+from ..kernels.runtime.collective import Workers, objects_of_all
 
 
 def read_queries(group: Any, qid: Any, n_rows: int, prefix: str = "") -> np.ndarray:
@@ -103,7 +103,7 @@ def weight_of_rows(weight: Any, sizes: np.ndarray, n_rows: int) -> Any:
     return np.repeat(to_numpy(weight), sizes)
 
 
-def first_query_of_worker(qid: Any, workers: Share) -> int:
+def first_query_of_worker(qid: Any, workers: Workers) -> int:
     """Return the number of this worker's first query among those of all workers.
 
     A query whose rows end in one worker's part may go on in the next one's.

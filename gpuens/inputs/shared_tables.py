@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from ..devices.placement import module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, count_of_all, objects_of_all, sum_of_each
+from ..kernels.runtime.collective import Workers, count_of_all, objects_of_all, sum_of_each
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from .frames import kind_of
 
@@ -21,7 +21,7 @@ ENTRY_BYTES = 12
 """Bytes of an entry of a sparse table: a value, and the number of its row or column."""
 
 
-def require_agreement(what: str, value: Any, workers: Share) -> None:
+def require_agreement(what: str, value: Any, workers: Workers) -> None:
     """Raise ValueError, on all workers, where they have different values."""
     found = objects_of_all((what, value), workers)
     for rank, (of_worker, other) in enumerate(found):
@@ -35,7 +35,7 @@ def require_agreement(what: str, value: Any, workers: Share) -> None:
             )
 
 
-def agreed_table(table: Any, estimator: Any, workers: Share) -> Any:
+def agreed_table(table: Any, estimator: Any, workers: Workers) -> Any:
     """Return the table in the type that holds the numbers of all workers.
 
     Raises
@@ -51,7 +51,7 @@ def agreed_table(table: Any, estimator: Any, workers: Share) -> Any:
     return table.astype(np.result_type(*objects_of_all(table.dtype, workers)), copy=False)
 
 
-def categories_of_all(values: np.ndarray, label: str, workers: Share) -> np.ndarray:
+def categories_of_all(values: np.ndarray, label: str, workers: Workers) -> np.ndarray:
     """Return the distinct values of a feature that any worker has, ascending.
 
     Raises
@@ -77,7 +77,7 @@ def categories_of_all(values: np.ndarray, label: str, workers: Share) -> np.ndar
 
 
 def class_totals(
-    codes: np.ndarray, weight: np.ndarray | None, n: int, workers: Share
+    codes: np.ndarray, weight: np.ndarray | None, n: int, workers: Workers
 ) -> np.ndarray:
     """Return what ``bincount(codes, weight, n)`` is of the rows of all workers.
 
@@ -109,7 +109,7 @@ def ranges_among(n_workers: int, n: int) -> list[tuple[int, int]]:
 
 
 def dealt_rows(
-    values: Any, order: np.ndarray, ranges: list[tuple[int, int]], workers: Share
+    values: Any, order: np.ndarray, ranges: list[tuple[int, int]], workers: Workers
 ) -> Any:
     """Return the rows that this worker gets of the table of all.
 
@@ -140,7 +140,7 @@ def dealt_rows(
     return module_of(values).asarray(dealt)
 
 
-def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, workers: Share) -> np.ndarray:
+def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, workers: Workers) -> np.ndarray:
     """Return rows of the table of all workers; a worker that does not keep them sends its own, and
     gets none."""
     begins = _first_rows(workers)
@@ -157,7 +157,7 @@ def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, workers: Share) -
 
 
 def _sparse_rows_at(
-    values: csr_array, wanted: np.ndarray, is_mine: bool, workers: Share
+    values: csr_array, wanted: np.ndarray, is_mine: bool, workers: Workers
 ) -> list[csr_array]:
     """Return rows as ``_rows_at`` does, in parts one after the other."""
     begins = _first_rows(workers)
@@ -176,16 +176,16 @@ def _sparse_rows_at(
     return parts
 
 
-def _first_rows(workers: Share) -> np.ndarray:
+def _first_rows(workers: Workers) -> np.ndarray:
     """Return the number of each worker's first row."""
     return np.concatenate(workers.collective.gather(np.array([workers.first])))
 
 
-def entries_of_all(table: SparseTable, workers: Share) -> np.ndarray:
+def entries_of_all(table: SparseTable, workers: Workers) -> np.ndarray:
     """Return the number of values other than zero in each column, of the rows of all workers."""
     return sum_of_each(table.n_entries.astype(np.int64), workers)
 
 
-def sparse_columns_of_all(table: SparseTable, features: slice, workers: Share) -> SparseTable:
+def sparse_columns_of_all(table: SparseTable, features: slice, workers: Workers) -> SparseTable:
     """Return some columns of the rows of all workers."""
     return SparseTable.stacked(objects_of_all(table.columns(features).entries, workers))

@@ -11,7 +11,7 @@ from ..devices.placement import Device, module_of
 from ..devices.sparse_tables import SparseTable
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.dtypes import Codes
 from .binning import Binner, sample_rows
 from .cut_points import cut_points, cut_points_of_distinct, midpoints
@@ -136,14 +136,16 @@ class NarrowBinner(Binner):
         return np.where(features >= 0, found, features).astype(np.int32)
 
     def codes_of(
-        self, X: Array | SparseTable, device: Device, workers: Share = ONE_WORKER
+        self, X: Array | SparseTable, device: Device, workers: Workers = ONE_WORKER
     ) -> Codes | SparseCodes:
         if isinstance(X, SparseTable):
             return super().codes_of(X.columns(self.features), device, workers)
         return self.transform(X[:, module_of(X).asarray(self.features)], device)
 
 
-def columns_that_split(table: SparseTable, fewest: int, workers: Share = ONE_WORKER) -> np.ndarray:
+def columns_that_split(
+    table: SparseTable, fewest: int, workers: Workers = ONE_WORKER
+) -> np.ndarray:
     """Return the columns that can be split so that each side has at least ``fewest`` rows, of all
     workers where they share these (int32).
 

@@ -9,7 +9,7 @@ from ..devices.placement import Device
 from ..devices.sparse_tables import SparseTable
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import empty_on_line
-from ..kernels.runtime.collective import ONE_WORKER, Share, count_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, count_of_all
 from ..kernels.runtime.dispatch import Implementation
 from ..kernels.runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
 
@@ -21,7 +21,7 @@ ENTRY_BYTES = 20
 """Bytes of an entry of sparse codes, while they are made."""
 
 
-def stays_sparse(table: SparseTable, device: Device, workers: Share = ONE_WORKER) -> bool:
+def stays_sparse(table: SparseTable, device: Device, workers: Workers = ONE_WORKER) -> bool:
     """Return whether the codes of a table leave out its zeros: on the CPU, if these are many. Where
     workers share the rows, those of all decide."""
     n_rows, n_features = table.shape
@@ -34,7 +34,7 @@ def sparse_codes(
     table: SparseTable,
     thresholds: tuple[np.ndarray, ...],
     device: Device,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Codes | SparseCodes:
     """Return the codes of a table on a device, where zeros have theirs as any other value."""
     of_entries, of_zeros = codes_of_entries(table, thresholds)

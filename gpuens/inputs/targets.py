@@ -25,7 +25,7 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, largest_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, largest_of_all
 from .frames import EXACT_IN_FLOAT64, is_missing
 
 TINY_WEIGHT = 1e-10
@@ -69,7 +69,7 @@ def read_sample_weight(
     *,
     estimator: Any,
     name: str = "sample_weight",
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Any:
     """Read the weights of the rows.
 
@@ -80,7 +80,7 @@ def read_sample_weight(
         Of the table.
     device, estimator, name
         As for ``read_table``.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -301,7 +301,7 @@ def found_in(is_bad: Array) -> str:
     return f"{int(is_bad.sum())} of {is_bad.size} values, the first in {where} (counted from 0)"
 
 
-def weights_in_range(weights: Array, workers: Share) -> Array:
+def weights_in_range(weights: Array, workers: Workers) -> Array:
     """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
     largest = largest_of_all(float(weights.max()), workers)
     if largest > TINY_WEIGHT:

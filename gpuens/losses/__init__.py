@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..kernels.scalars.deferred import load_numba
 from ..kernels.scalars.elementary import exp, log, sigmoid, softplus
+from ..kernels.scalars.lazy_jit import load_numba
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss, CustomLoss

@@ -18,7 +18,7 @@ from ..devices.placement import Device
 from ..forest.sum_of_trees import IDENTITY, Link
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.statistics.gradients import (
@@ -60,7 +60,7 @@ class Loss:
     has_value: ClassVar[bool] = True
     """Whether the metric "loss" can be computed."""
     n_outputs: int = 1
-    workers: Share = ONE_WORKER
+    workers: Workers = ONE_WORKER
     """Those that share the rows (see ``among``)."""
 
     @property
@@ -95,7 +95,7 @@ class Loss:
             "'exponential', 'focal' or a function."
         )
 
-    def among(self: Self, workers: Share) -> Self:
+    def among(self: Self, workers: Workers) -> Self:
         """Return the loss of rows that workers share: what it measures is of the rows of all."""
         return self._with(workers=workers)
 

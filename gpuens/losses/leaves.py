@@ -14,10 +14,10 @@ from ..kernels.leaves.inner_nodes import average_children
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 from ..kernels.runtime.dtypes import Totals
-from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.gain import newton_value
+from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.losses import Given, Huber
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import gradients, row_values
@@ -48,7 +48,7 @@ class LeafBatch:
     learning_rate : float
         Of the round.
     device : Device
-    workers : Share
+    workers : Workers
     """
 
     trees: GrownTrees
@@ -62,7 +62,7 @@ class LeafBatch:
     params: GrowthParams
     learning_rate: float
     device: Device
-    workers: Share
+    workers: Workers
 
     def rows_of(self, i: int) -> LeafRows:
         """Return tree i and its rows."""
@@ -86,7 +86,7 @@ class LeafRows:
     weight: Array
     whole_weight: Array
     device: Device
-    workers: Share
+    workers: Workers
 
     @property
     def left(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..kernels.ranking.gradients import PairSettings, list_gradients, pair_gradi
 from ..kernels.ranking.order import order_queries
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, largest_of_all, sum_of_each
+from ..kernels.runtime.collective import Workers, largest_of_all, sum_of_each
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
@@ -68,7 +68,7 @@ class PositionBias:
     begins.
     """
 
-    def __init__(self, position: np.ndarray, workers: Share) -> None:
+    def __init__(self, position: np.ndarray, workers: Workers) -> None:
         n = 1 + int(largest_of_all(float(position.max()), workers))
         own = np.bincount(position.astype(np.int64), minlength=n)
         self.counts = sum_of_each(own, workers).astype(np.float64)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..numerics.shared_rows import of_all_rows
 
 
@@ -21,16 +21,16 @@ class WholeQueries(NamedTuple):
         Rows of this worker that others may need: those of its first and its last query.
     before, after : int64
         Which of the rows that all workers send come before and after this worker's.
-    workers : Share
+    workers : Workers
     """
 
     sent: np.ndarray
     before: np.ndarray
     after: np.ndarray
-    workers: Share
+    workers: Workers
 
     @classmethod
-    def of(cls, query: Array, sends_all: bool, workers: Share) -> WholeQueries | None:
+    def of(cls, query: Array, sends_all: bool, workers: Workers) -> WholeQueries | None:
         """Return them for this worker's rows; None where a table is not shared.
 
         Parameters
@@ -39,7 +39,7 @@ class WholeQueries(NamedTuple):
             Numbers of the queries, ascending over all workers.
         sends_all : bool
             Whether every worker gets the rows of all queries.
-        workers : Share
+        workers : Workers
         """
         if workers is ONE_WORKER:
             return None

@@ -10,7 +10,7 @@ import numpy as np
 from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..kernels.statistics.out_of_bag import add_out_of_bag
 from .samples import OutOfBag, left_out, rows_of_share
 
@@ -42,7 +42,7 @@ class OutOfBagTrees:
     width : int
         Columns of a prediction.
     device : Device
-    workers : Share
+    workers : Workers
         Where they share the rows, ``values``, ``truth`` and ``total`` have those of this one;
         ``counts`` is of all.
 
@@ -60,7 +60,7 @@ class OutOfBagTrees:
         n_classes: tuple[int, ...],
         width: int,
         device: Device,
-        workers: Share = ONE_WORKER,
+        workers: Workers = ONE_WORKER,
     ) -> None:
         self.values, self.counts, self.device, self.workers = values, counts, device, workers
         self.truth = device.asarray(truth, dtype=np.float64, order="C")

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
@@ -254,7 +254,7 @@ def _require_rows(n_draws: int, n_rows: int, weight: np.ndarray | None) -> None:
         )
 
 
-def rows_of_share(values: Array, workers: Share) -> Array:
+def rows_of_share(values: Array, workers: Workers) -> Array:
     """Return the values of this worker's rows, of an array that has those of all."""
     if workers is ONE_WORKER:
         return values
@@ -302,7 +302,7 @@ class OutOfBag:
         self.n_models = device.xp.zeros(n_rows, dtype=device.xp.int32)
 
     @classmethod
-    def of_workers(cls, own: OutOfBag, workers: Share) -> OutOfBag:
+    def of_workers(cls, own: OutOfBag, workers: Workers) -> OutOfBag:
         """Return the sums of the rows of all workers, each of which has its own."""
         if workers is ONE_WORKER:
             return own

@@ -17,7 +17,7 @@ import numpy as np
 from ..devices.array_functions import first_positions, smallest
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Share, count_of_all, largest_of_all
+from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Workers, count_of_all, largest_of_all
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
@@ -209,7 +209,7 @@ def _integers(weight: np.ndarray) -> np.ndarray:
 
 def draw_rows(
     n: int, fraction: float, weight: Array, seed: int, index: int, device: Device,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Array:  # fmt: skip
     """Draw the rows of a random sample without replacement.
 
@@ -226,7 +226,7 @@ def draw_rows(
         Rows with weight 0 never belong.
     seed, index : int
         Random key, and the number of the draw.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -257,7 +257,7 @@ def small_draws(
     seed: int,
     index: int,
     device: Device,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Array:
     """Find the rows whose hash is below their limit, and those with the smallest hash of all.
 

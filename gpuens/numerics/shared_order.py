@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.runtime.collective import Share
+from ..kernels.runtime.collective import Workers
 
 DIGIT_BITS = 11
 DIGITS = np.arange(1 << DIGIT_BITS, dtype=np.int64)
@@ -46,7 +46,7 @@ class _Stretch(NamedTuple):
         return shift, np.append(begins, self.end)
 
 
-def kth_of_all(values: np.ndarray, k: int, workers: Share) -> np.float32:
+def kth_of_all(values: np.ndarray, k: int, workers: Workers) -> np.float32:
     """Return the value that ``sort(values)[k]`` is of all workers.
 
     Parameters
@@ -69,13 +69,13 @@ def kth_of_all(values: np.ndarray, k: int, workers: Share) -> np.float32:
     return np.array([at.prefix], np.int32).view(np.float32)[0]
 
 
-def count_before(n: int, workers: Share) -> int:
+def count_before(n: int, workers: Workers) -> int:
     """Return the sum of a number of the workers before this one."""
     counts = workers.collective.gather(np.array([n]))
     return sum(int(count[0]) for count in counts[: workers.collective.rank])
 
 
-def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, workers: Share) -> float:
+def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, workers: Workers) -> float:
     """Return the threshold of ``sampling.mvs_chances`` for the rows of all workers.
 
     Of the values in ascending order, with running sums s, the last is sought with

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..devices.array_functions import contiguous
 from ..devices.placement import module_of, to_numpy
-from ..kernels.runtime.collective import ONE_WORKER, Share, halved
+from ..kernels.runtime.collective import ONE_WORKER, Workers, halved
 from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
@@ -17,7 +17,7 @@ EXACT = 2.0**53
 """Sums of whole numbers are exact as long as those of their magnitudes are below this."""
 
 
-def sum_of_all(values: Any, workers: Share) -> float:
+def sum_of_all(values: Any, workers: Workers) -> float:
     """Return ``ordered_sum`` of the values of all workers, one worker's after the other's.
 
     It halves the column, so that value i of a chunk meets only the values i of other chunks until
@@ -61,7 +61,7 @@ def _exact_sums(values: np.ndarray) -> tuple[float, float]:
     return magnitude, float(values.sum())
 
 
-def of_all_rows(values: Any, workers: Share) -> Any:
+def of_all_rows(values: Any, workers: Workers) -> Any:
     """Return the values of the rows of all workers, of shape (..., n_all), where those are.
 
     Every worker then has 8 bytes a row and array, and does the same work with them.
@@ -73,7 +73,7 @@ def of_all_rows(values: Any, workers: Share) -> Any:
     return module_of(values).asarray(np.ascontiguousarray(np.moveaxis(found, 0, -1)))
 
 
-def of_own_rows(values: Any, workers: Share) -> Any:
+def of_own_rows(values: Any, workers: Workers) -> Any:
     """Return the values (..., n_own) of this worker's rows; all where a table is not shared."""
     if workers is ONE_WORKER:
         return values

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from ..kernels.runtime.fetch import fetch
 from .shared_rows import sum_of_all
@@ -21,13 +21,13 @@ WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
 
-def ordered_sum(values: Array, device: Device, workers: Share = ONE_WORKER) -> float:
+def ordered_sum(values: Array, device: Device, workers: Workers = ONE_WORKER) -> float:
     """Sum a float64 vector in an order that is the same on any device: its upper half is added to
     its lower half, with zeros up to a power of two of values, until one value is left."""
     return sum_later(values, device, workers)()
 
 
-def sum_later(values: Array, device: Device, workers: Share = ONE_WORKER) -> Later:
+def sum_later(values: Array, device: Device, workers: Workers = ONE_WORKER) -> Later:
     """Asynchronous ``ordered_sum``: return a callable that waits for the value."""
     if workers is not ONE_WORKER:
         total = sum_of_all(values, workers)
@@ -65,7 +65,7 @@ def _sum_of_blocks(
 
 
 def mean_later(
-    values: Array, weight: Array, device: Device, workers: Share = ONE_WORKER, n_terms: int = 1
+    values: Array, weight: Array, device: Device, workers: Workers = ONE_WORKER, n_terms: int = 1
 ) -> Later:
     """Return a callable that waits for the mean of float64 values; ``weight`` is empty if all
     weights are 1.
@@ -80,7 +80,7 @@ def mean_later(
     return lambda: total() / of_weights() / n_terms
 
 
-def whole_weights(weight: Array, device: Device, workers: Share = ONE_WORKER) -> Array:
+def whole_weights(weight: Array, device: Device, workers: Workers = ONE_WORKER) -> Array:
     """Return weights as whole numbers, whose sums do not depend on the order of addition.
 
     They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
@@ -104,7 +104,7 @@ def whole_weights(weight: Array, device: Device, workers: Share = ONE_WORKER) ->
 
 
 def weighted_quantile(
-    values: Array, weight: Array, quantile: float, device: Device, workers: Share = ONE_WORKER
+    values: Array, weight: Array, quantile: float, device: Device, workers: Workers = ONE_WORKER
 ) -> float:
     """Return a quantile of float64 values, as ``kernels.leaves.quantiles`` defines it.
 
@@ -117,7 +117,7 @@ def weighted_quantile(
 
 
 def weighted_expectile(
-    values: Array, weight: Array, level: float, device: Device, workers: Share = ONE_WORKER
+    values: Array, weight: Array, level: float, device: Device, workers: Workers = ONE_WORKER
 ) -> float:
     """Return the expectile of float64 values: the minimum of the mean of ``losses.Expectile``.
 

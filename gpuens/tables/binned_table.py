@@ -19,7 +19,7 @@ from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.runtime.arrays import Array, empty_on_line
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
-from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.lazy_jit import lazy_property
 from .building import Reader, fit_bins, write_codes
 from .extremes import Extremes
 from .file import CodesFile, read_table_file, require_free

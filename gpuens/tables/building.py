@@ -19,9 +19,9 @@ from ..inputs.few_values import Collected, FewValues
 from ..inputs.frames import kind_of
 from ..inputs.targets import array_of, read_sample_weight
 from ..kernels.runtime.dtypes import Codes
-from .ahead import write_behind
 from .extremes import Extremes, ExtremesOfBatches
 from .parts import Features
+from .prefetch import write_behind
 from .sources import BatchSource, RowBatch
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..devices.placement import Device, home_of
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from .binned_table import BinnedTable
 
 
@@ -18,7 +18,7 @@ def training_features(
     estimator: Any,
     reset: bool = True,
     name: str = "X",
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Any:
     """Return the features as numbers, a ``SparseTable`` or the ``BinnedTable`` that was passed;
     ``reset`` sets the attributes of the estimator that describe them."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .ahead import read_ahead
+from .prefetch import read_ahead
 
 BATCH_BYTES = 32 * 2**20
 """Bytes of the values of a batch where the source does not divide its rows itself."""

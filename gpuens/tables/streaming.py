@@ -22,8 +22,8 @@ import numpy as np
 from ..kernels.growth import streamed_codes
 from ..kernels.growth.streamed_codes import StreamedCodes, kept_slabs
 from ..kernels.runtime.system import descriptors_past_cache, read_at, will_read
-from .ahead import begun
 from .file import MappedArray
+from .prefetch import begun
 
 BLOCK_BYTES = 4096
 """Size of a block of direct reads, which begin and end with one in the file and in memory."""

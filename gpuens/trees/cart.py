@@ -32,7 +32,7 @@ from ..inputs.labels import class_numbers, factors_of_keys, labels_of_all, read_
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..tables.binned_table import BinnedTable
 from ..tables.reading import training_features
 from .binned import beside_bins, cart_table_of_bins
@@ -74,7 +74,7 @@ class CartEstimator(ForestEstimator, ABC):
         sample_weight: Any,
         device: Device,
         multiplicity: int,
-        workers: Share = ONE_WORKER,
+        workers: Workers = ONE_WORKER,
         *,
         keeps_values: bool = False,
     ) -> TrainingData:
@@ -159,7 +159,7 @@ class CartEstimator(ForestEstimator, ABC):
 
     def _table(
         self, values: Array, weight: np.ndarray | None, problem: Problem, device: Device,
-        workers: Share,
+        workers: Workers,
     ) -> CartTable:  # fmt: skip
         n_rows = rows_of_all(values.shape[0], workers)
         n_rows = n_rows if weight is None else int(np.count_nonzero(weight))
@@ -187,7 +187,7 @@ class CartEstimator(ForestEstimator, ABC):
         )
 
     def _cart_table(
-        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Share,
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, workers: Workers,
         **settings: Any,
     ) -> CartTable:  # fmt: skip
         """Return the columns that the trees are grown on, see ``cart_table``."""
@@ -203,7 +203,7 @@ class CartEstimator(ForestEstimator, ABC):
 
     @abstractmethod
     def _read_outputs(
-        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+        self, columns: list[Any], n_rows: int, device: Device, workers: Workers
     ) -> list[Any]:
         """Return the class numbers or targets of each output, on the device; where workers share
         the rows, those of all. ``n_rows`` is the length of the columns."""
@@ -256,7 +256,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         return self._output_classes.sizes
 
     def _read_outputs(
-        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+        self, columns: list[Any], n_rows: int, device: Device, workers: Workers
     ) -> list[Any]:
         labels = [
             labels_of_all(read_labels(column, n_rows, device, estimator=self), workers)
@@ -372,7 +372,7 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     _criteria = REGRESSION
 
     def _read_outputs(
-        self, columns: list[Any], n_rows: int, device: Device, workers: Share
+        self, columns: list[Any], n_rows: int, device: Device, workers: Workers
     ) -> list[Any]:
         targets = [
             rows_of_workers(read_target(column, n_rows, device, estimator=self), workers)

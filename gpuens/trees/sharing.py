@@ -30,7 +30,7 @@ from ..inputs.shared_tables import (
 )
 from ..kernels.cart.problem import CartParams, CartTable, grows_on_device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share, objects_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, objects_of_all
 from ..kernels.runtime.cpu.team import get_threads
 from .growth import DEALT_BYTES, cart_plan
 from .table import cart_table, side_by_side
@@ -40,7 +40,7 @@ EXCHANGE_SECONDS = 1.0
 """Seconds between two exchanges of trees, about."""
 
 
-def rows_of_workers(values: Any, workers: Share) -> Any:
+def rows_of_workers(values: Any, workers: Workers) -> Any:
     """Return the values of the rows of all workers, shape (n_all, ...); None stays None."""
     if workers is ONE_WORKER or values is None:
         return values
@@ -66,7 +66,7 @@ def watching(watch: Watch) -> Iterator[None]:
 def grow_among_workers(
     grow: Callable[[range], Forest],
     trees: range,
-    workers: Share,
+    workers: Workers,
     after_batch: Callable[[int, Forest, Any], bool] | None = None,
     finish: Callable[[range, Forest], list[Forest]] | None = None,
 ) -> Forest:
@@ -81,7 +81,7 @@ def grow_among_workers(
         ``grow(numbers)`` returns the trees of these numbers.
     trees : range
         The numbers of the trees.
-    workers : Share
+    workers : Workers
     after_batch : callable, default=None
         ``after_batch(done, forest, None)`` is called after each exchange, with the number of trees
         that were there before it and the trees that it brought. A true result ends the growth.
@@ -125,7 +125,7 @@ def _dealt_in_turn(forests: list[Forest]) -> Forest:
 
 
 def leaves_of_rows(
-    forest: Forest, values: Any, wanted: dict[int, np.ndarray], workers: Share
+    forest: Forest, values: Any, wanted: dict[int, np.ndarray], workers: Workers
 ) -> dict[int, np.ndarray]:
     """Return the leaves that rows of all workers end in.
 
@@ -138,7 +138,7 @@ def leaves_of_rows(
     wanted : dict of int64 arrays
         By the places of trees in the forest, the numbers of the rows whose leaves this worker
         needs.
-    workers : Share
+    workers : Workers
     """
     at_once = max(1, MESSAGE_BYTES // (4 * workers.n_all))
     found: dict[int, np.ndarray] = {}
@@ -158,7 +158,7 @@ def refuse(name: str, value: Any, instead: str) -> NoReturn:
     )
 
 
-def require_shareable(estimator: Any, workers: Share) -> None:
+def require_shareable(estimator: Any, workers: Workers) -> None:
     """Raise NotImplementedError for estimators that workers which share the rows do not train."""
     if workers is not ONE_WORKER and not estimator._grows_among_workers:
         raise NotImplementedError(
@@ -168,7 +168,7 @@ def require_shareable(estimator: Any, workers: Share) -> None:
 
 
 def device_to_grow_on(
-    device: str, X: Any, work: Callable[[Any], Work | None], workers: Share, **others: Any
+    device: str, X: Any, work: Callable[[Any], Work | None], workers: Workers, **others: Any
 ) -> Device:
     """Choose where trees are grown (see ``resolve_device``): where workers share the rows, each
     chooses for itself (see ``device_of_worker``).
@@ -180,7 +180,7 @@ def device_to_grow_on(
         Of this worker.
     work : callable
         Returns the work of all trees on a table, None if it is not known.
-    workers : Share
+    workers : Workers
     **others : array or None
     """
     if workers is ONE_WORKER:
@@ -190,7 +190,7 @@ def device_to_grow_on(
     return device_of_worker(device, workers, X, own, **others)
 
 
-def device_to_read_on(device: Device, workers: Share) -> Device:
+def device_to_read_on(device: Device, workers: Workers) -> Device:
     """Return where the table is read and binned for trees that are grown on a device: on the host
     where workers share the rows."""
     return device if workers is ONE_WORKER else CPU
@@ -224,7 +224,7 @@ def table_of_workers(
     X: Array | SparseTable,
     n_categories: np.ndarray,
     monotone: np.ndarray,
-    workers: Share,
+    workers: Workers,
     **settings: Any,
 ) -> CartTable:
     """Return ``cart_table`` of the rows of all workers, on each of them."""
@@ -251,7 +251,7 @@ def table_of_workers(
 
 
 def _columns_of_all(
-    X: Array | SparseTable, columns: list[slice], workers: Share
+    X: Array | SparseTable, columns: list[slice], workers: Workers
 ) -> np.ndarray | SparseTable | None:
     """Return the columns that this worker bins, of the rows of all workers."""
     mine: np.ndarray | SparseTable | None = None

@@ -11,7 +11,7 @@ from ..devices.placement import Device
 from ..inputs.labels import side_by_side
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, Share
+from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..members.classes import labels_of
 from .criteria import Problem
 
@@ -33,7 +33,7 @@ class TrainingData:
         On the device, or in host memory. Only where rows are predicted while trees grow, which
         need ``table`` alone: a table that is not the user's own is released before.
     weight : float64, shape (n_rows,), NumPy, or None
-    workers : Share
+    workers : Workers
         Where they share the rows, ``values`` has those of this one; everything else is of all
         rows.
     """
@@ -46,7 +46,7 @@ class TrainingData:
     itemsize: int
     values: Array | None
     weight: np.ndarray | None
-    workers: Share = ONE_WORKER
+    workers: Workers = ONE_WORKER
 
     @property
     def truth(self) -> np.ndarray:

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work, size_of
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import (
     CLASS_ATTRIBUTES,
     CLASS_CRITERIA,
@@ -26,6 +25,7 @@ from ..estimators.docstrings import (
 )
 from ..estimators.parameters import n_features_to_look_at, seed_of
 from ..estimators.recursion import HasRecursion
+from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.pruning import (
     cost_complexity_path,
@@ -39,7 +39,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import ONE_WORKER, current_share
+from ..kernels.runtime.collective import ONE_WORKER, current_workers
 from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor
 from .growth import all_rows, cart_plan, grow_forest, tree_key
@@ -285,7 +285,7 @@ class SingleTree(CartEstimator):
         ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
         # The bag has placed X, or only y where workers share the rows.
-        workers = current_share()
+        workers = current_workers()
         device = device_to_grow_on(self.device, X, lambda table: NO_WORK, workers, y=y)
         home = device_to_read_on(device, workers)
         members: list[Any] = [None] * len(seeds)

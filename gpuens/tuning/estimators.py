@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
-from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import documented
 from ..estimators.parameters import VERBOSE, check_rules
+from ..estimators.rollback import kept_on_failure
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees

@@ -13,7 +13,7 @@ from ..growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..growth.sparse_codes import SparseCodes
 from ..growth.streamed_codes import StreamedCodes
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Codes, NodeValues, Totals
 
@@ -51,7 +51,7 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> NewtonTrees:
     """Grow a tree for every output on all rows, and add it to the raw predictions.
 
@@ -76,7 +76,7 @@ def add_newton_trees(
     params : GrowthParams
     rules : FeatureRules
         Without monotone constraints, which bound values after growth.
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..runtime.collective import Share, count_of_all
+from ..runtime.collective import Workers, count_of_all
 from ..runtime.dtypes import TreeRecords
 from . import frontier as fr
 from .frontier import Frontier
@@ -57,7 +57,7 @@ def start(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules,
-    workers: Share,
+    workers: Workers,
 ) -> tuple[Frontier, np.ndarray, int]:
     """Return the frontier of the rows of all workers (parameters: those of
     ``kernels.growth.grow``), where the records of each tree begin among this worker's, int64 of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import Implementation, implementation, implementation_for
 from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, Scales, TreeRecords
@@ -65,7 +65,7 @@ def records_for(
     key: int,
     first: int,
     scales: Sequence[Scales],
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> TreeRecords | RowStatistics:
     """Return what trees on some codes grow on: the records of ``quantise``, or where the CPU reads
     the codes of all rows in passes, statistics in the order of the rows, which need no numbers of
@@ -85,7 +85,7 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> GrownTrees:
     """Grow trees on the integer statistics of their rows.
 
@@ -106,7 +106,7 @@ def grow(
         Random keys below 2**32, for the sampling of features.
     params : GrowthParams
     rules : FeatureRules
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share, sum_of_each
+from ..runtime.collective import ONE_WORKER, Workers, sum_of_each
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales
@@ -149,7 +149,7 @@ def _list_features(feature, cut, left, parent, low, high, begin, found, center, 
 
 def linear_sums(
     leaf: Array, g: Array, h: Array, X: Array, features: PathFeatures, scales: Scales,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> np.ndarray:  # fmt: skip
     """Sum the products that least squares in leaves needs, in 64-bit fixed point.
 
@@ -167,7 +167,7 @@ def linear_sums(
     features : PathFeatures
     scales : Scales
         From ``quantise.fixed_point_scales``.
-    workers : Share
+    workers : Workers
 
     Returns
     -------

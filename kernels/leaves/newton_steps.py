@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share, sum_of_each
+from ..runtime.collective import ONE_WORKER, Workers, sum_of_each
 from ..runtime.compilation import callable_from_python, inner, kernel
 from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
@@ -17,7 +17,7 @@ from ..scalars.gain import limited_value
 
 
 def leaf_sums(
-    leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int, workers: Share = ONE_WORKER
+    leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int, workers: Workers = ONE_WORKER
 ) -> np.ndarray:
     """Sum g and h over the rows of each leaf in 64-bit fixed point.
 
@@ -29,7 +29,7 @@ def leaf_sums(
     scales : Scales
         From ``quantise.fixed_point_scales``; each row adds ``int64(nearest(value * scale))``.
     n_nodes : int
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -48,7 +48,7 @@ def newton_steps(
     l2: float,
     min_sum_hessian: float,
     largest: float = math.inf,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Sequence[NodeValues]:
     """Return the value of each node that minimises the loss's second-order model, -g/(h + l2), for
     all trees of a batch; on CUDA they share a launch.
@@ -66,7 +66,7 @@ def newton_steps(
     l2, min_sum_hessian : float
     largest : float
         > 0; values beyond it, on either side of zero, are cut to it.
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.dispatch import implementation
 
 
 def leaf_quantiles(
     leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> np.ndarray:  # fmt: skip
     """Return the exact quantile of the values in each leaf.
 
@@ -33,7 +33,7 @@ def leaf_quantiles(
     quantile : float
         In (0, 1).
     n_nodes : int
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share, largest_of_each
+from ..runtime.collective import ONE_WORKER, Workers, largest_of_each
 from ..runtime.dispatch import implementation
 
 
@@ -53,7 +53,7 @@ def add_linear_values(leaves: LinearLeaves, X: Array, leaf: Array, raw: Array) -
 
 
 def largest_linear_values(
-    leaves: LinearLeaves, X: Array, leaf: Array, workers: Share = ONE_WORKER
+    leaves: LinearLeaves, X: Array, leaf: Array, workers: Workers = ONE_WORKER
 ) -> np.ndarray:
     """Return how far linear functions are from zero, at most, in the rows of each node of a tree.
 
@@ -64,7 +64,7 @@ def largest_linear_values(
     X : float32 or float64, shape (n_rows, n_features), any strides
     leaf : int32, shape (n_rows,)
         -1: the row takes no part. Neither do rows that get the constant of their node.
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -104,7 +104,7 @@ class EachAlone(Alone):
         return self._group
 
 
-class Share(NamedTuple):
+class Workers(NamedTuple):
     """The rows of this worker: ``first`` … ``first + n_own - 1`` of ``n_all``.
 
     Every range but the last is a multiple of ``SUM_CHUNK`` rows long, so that no chunk whose sum is
@@ -117,19 +117,19 @@ class Share(NamedTuple):
     n_all: int
 
 
-ONE_WORKER = Share(Alone(), 0, 0, 0)
+ONE_WORKER = Workers(Alone(), 0, 0, 0)
 """The worker of a table that is not shared, however many rows it has."""
 
-_share: ContextVar[Share] = ContextVar("gpuens_share", default=ONE_WORKER)
+_share: ContextVar[Workers] = ContextVar("gpuens_share", default=ONE_WORKER)
 
 
-current_share: Callable[[], Share] = _share.get
+current_workers: Callable[[], Workers] = _share.get
 """Return the share of this worker, ``ONE_WORKER`` where a table is not shared. It is read where a
 fit begins, which hands it on."""
 
 
 @contextmanager
-def sharing(share: Share) -> Iterator[None]:
+def sharing(share: Workers) -> Iterator[None]:
     """Let the fits inside the block work on a share of the rows."""
     is_last = share.collective.rank == share.collective.size - 1
     if share.n_own < 1 or share.first % SUM_CHUNK or (share.n_own % SUM_CHUNK and not is_last):
@@ -144,7 +144,7 @@ def sharing(share: Share) -> Iterator[None]:
         _share.reset(token)
 
 
-def rows_of_all(n: int, workers: Share) -> int:
+def rows_of_all(n: int, workers: Workers) -> int:
     """Return the number of rows of all workers where this one has n."""
     if workers is ONE_WORKER:
         return n
@@ -152,14 +152,14 @@ def rows_of_all(n: int, workers: Share) -> int:
     return workers.n_all
 
 
-def sum_of_each(counts: np.ndarray, workers: Share) -> np.ndarray:
+def sum_of_each(counts: np.ndarray, workers: Workers) -> np.ndarray:
     """Return the sum of each entry of the arrays (int64) of all workers."""
     total = counts.copy()
     workers.collective.add(total)
     return total
 
 
-def count_of_all(n: int, workers: Share) -> int:
+def count_of_all(n: int, workers: Workers) -> int:
     """Return the sum of a number of every worker."""
     return int(sum_of_each(np.array([n], np.int64), workers)[0])
 
@@ -180,17 +180,17 @@ def halved(values: np.ndarray) -> np.ndarray:
     return total[0]
 
 
-def largest_of_all(value: float, workers: Share) -> float:
+def largest_of_all(value: float, workers: Workers) -> float:
     """Return the largest of a number of every worker."""
     return float(np.max(workers.collective.gather(np.array([value]))))
 
 
-def largest_of_each(values: np.ndarray, workers: Share) -> np.ndarray:
+def largest_of_each(values: np.ndarray, workers: Workers) -> np.ndarray:
     """Return the largest of each entry of the arrays of all workers."""
     return np.max(workers.collective.gather(values[None]), axis=(0, 1))
 
 
-def objects_of_all(value: Any, workers: Share) -> list[Any]:
+def objects_of_all(value: Any, workers: Workers) -> list[Any]:
     """Return an object of every worker (see ``objects_among``)."""
     return objects_among(value, workers.collective)
 

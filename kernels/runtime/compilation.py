@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..scalars.deferred import Function, deferred, in_python, lazy_property
+from ..scalars.lazy_jit import Function, deferred, in_python, lazy_property
 
 _CALLED: dict[str, Any] = {
     "nogil": True,

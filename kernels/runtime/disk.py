@@ -23,7 +23,7 @@ from typing import Any
 
 from .first_use import watch
 from .locks import ForkSafeLock
-from .sources import stamp_of_sources
+from .source_stamps import stamp_of_sources
 
 _warning = ForkSafeLock()
 _warned: set[str] = set()

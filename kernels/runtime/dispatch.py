@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 from array_api_compat import is_cupy_array, is_numpy_array
 
-from ..scalars.deferred import in_python
+from ..scalars.lazy_jit import in_python
 from .arrays import Array
 
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arrays import Array
-from .collective import ONE_WORKER, Share
+from .collective import ONE_WORKER, Workers
 from .dispatch import implementation
 
 
 def each(
-    function: Callable[[Any], Any], items: Sequence[Any], array: Array, workers: Share = ONE_WORKER
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    array: Array,
+    workers: Workers = ONE_WORKER,
 ) -> list[Any]:
     """Return ``[function(item) for item in items]``; on the CPU some items at the same time.
 
@@ -24,7 +27,7 @@ def each(
     items : sequence
     array : array
         One of the arrays that a call works on: its size is the work of an item.
-    workers : Share
+    workers : Workers
         Those that meet in the calls, each of which must make them in the same order.
 
     Returns

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import distributions as dist
-from .deferred import declaration
 from .elementary import exp, log, sigmoid, softplus
+from .lazy_jit import declaration
 from .primitives import formula, mul, select
 
 

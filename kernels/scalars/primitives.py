@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .deferred import Function, Intrinsic, declaration, deferred
+from .lazy_jit import Function, Intrinsic, declaration, deferred
 
 formula = deferred(error_model="numpy", no_cfunc_wrapper=True)
 """The decorator of every formula. No signature: the function can then be called from CPU

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.dispatch import composed, implementation
 from ..runtime.dtypes import Totals, Update
 from .add_leaf_values import add_leaf_values
@@ -25,7 +25,7 @@ def gradients(
     weight: Array,
     g: Array,
     h: Array,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
     update: Update | None = None,
 ) -> Totals:
     """Fill ``g`` and ``h`` and measure them.
@@ -45,7 +45,7 @@ def gradients(
         Empty: every weight is 1.
     g, h : float32, shape (n,)
         Written.
-    workers : Share
+    workers : Workers
     update : Update or None
         Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel, where leaves
         are uint16.
@@ -75,7 +75,7 @@ def gradients_of_outputs(
     g: Array,
     h: Array,
     first_class: int = NO_CLASS,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Sequence[Totals]:
     """Compute the gradients of several outputs; on CUDA they share a launch.
 
@@ -93,7 +93,7 @@ def gradients_of_outputs(
     first_class : int
         Not ``NO_CLASS``: ``y`` of shape (n,) holds numbers of classes, and the target of output i
         is 1 in the rows of class ``first_class + i``, else 0.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -140,7 +140,7 @@ def totals_of_pieces(pieces: Sequence[PieceTotals]) -> Totals:
     return Totals(max_g, sum_g, max_h, sum_h)
 
 
-def _totals_of_workers(own: PieceTotals, workers: Share) -> Totals:
+def _totals_of_workers(own: PieceTotals, workers: Workers) -> Totals:
     """Return the totals of all workers' rows from those of this one's."""
     # One message: the largest magnitudes in the first line, then the sums of the chunks.
     lines = np.concatenate([own.largest[None], own.sums.T])

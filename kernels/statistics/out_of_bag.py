@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share, halved, sum_of_each
+from ..runtime.collective import ONE_WORKER, Workers, halved, sum_of_each
 from ..runtime.dispatch import implementation
 
 
 def add_out_of_bag(
     leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Add the values of trees, one tree after the other, to the sums of the rows that they have
     not seen, in place, and measure the error after each tree.
@@ -34,7 +34,7 @@ def add_out_of_bag(
         Changed in place.
     n_models : int32, shape (n_rows,)
         Trees that have not seen the row; changed in place.
-    workers : Share
+    workers : Workers
 
     Returns
     -------

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Share, rows_of_all
+from ..runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
@@ -15,7 +15,7 @@ from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_s
 
 def quantise(
     g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales],
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> TreeRecords:  # fmt: skip
     """Round the statistics of the sampled rows to 16-bit integers, without bias.
 
@@ -34,7 +34,7 @@ def quantise(
         The number of the first output's tree.
     scales : sequence of Scales
         Of each output, see ``scales_for``.
-    workers : Share
+    workers : Workers
 
     Returns
     -------
@@ -77,7 +77,7 @@ def pack(
     return found
 
 
-def scales_for(totals: Totals, n: int, workers: Share = ONE_WORKER) -> Scales:
+def scales_for(totals: Totals, n: int, workers: Workers = ONE_WORKER) -> Scales:
     """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows."""
     if not isinstance(totals, Totals):  # on a GPU, where the scales are computed too
         return totals.scales_for(n)
@@ -86,7 +86,7 @@ def scales_for(totals: Totals, n: int, workers: Share = ONE_WORKER) -> Scales:
     return Scales(scale(totals.max_g, totals.sum_g, n), scale(totals.max_h, totals.sum_h, n))
 
 
-def fixed_point_scales(totals: Totals, n: int, workers: Share = ONE_WORKER) -> Scales:
+def fixed_point_scales(totals: Totals, n: int, workers: Workers = ONE_WORKER) -> Scales:
     """Return the scales of ``leaf_sums``: powers of two under which one value stays below 2**50 and
     n of them below 2**62."""
     if not isinstance(totals, Totals):

@@ -23,7 +23,7 @@ from gpuens import (
 from gpuens.boosting import auto
 from gpuens.boosting.auto import FoldRounds, draw_folds
 from gpuens.boosting.data.auto_values import most_rounds, rate_for
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -159,7 +159,7 @@ def test_a_hundred_rounds_of_few_rows_and_of_shared_ones():
     few = GradientBoostingRegressor(**SMALL).fit(X[:49], Y[:49])
     expected = explicit_model().fit(X[:49], Y[:49]).forest_.fingerprint()
     assert few.forest_.fingerprint() == expected
-    with sharing(Share(Alone(), 0, N, N)):
+    with sharing(Workers(Alone(), 0, N, N)):
         shared = GradientBoostingRegressor(**SMALL).fit(X, Y)
     assert shared.forest_.fingerprint() == explicit_model().fit(X, Y).forest_.fingerprint()
 

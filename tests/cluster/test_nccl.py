@@ -14,7 +14,7 @@ from gpuens import GradientBoostingRegressor
 from gpuens.cluster.nccl import RingOfGPUs
 from gpuens.cluster.rendezvous import Place, join_ring, open_listener
 from gpuens.cluster.ring import WorkerLostError
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from tests.cluster.test_shared_rows import CUTS, TARGETS, X
 from tests.support import strict_cupy
 from tests.support.nccl_stand_in import NCCL
@@ -100,7 +100,7 @@ def test_the_model_is_that_of_the_cpu(cupy, nccl):
 
     def work(ring: RingOfGPUs) -> Any:
         own = pieces[ring.rank]
-        share = Share(ring, [0, *ends][ring.rank], len(own[0]), ends[-1])
+        share = Workers(ring, [0, *ends][ring.rank], len(own[0]), ends[-1])
         with sharing(share):
             model = GradientBoostingRegressor(n_estimators=3, device="cuda").fit(*own)
         # What the kernels of growth on a GPU do: their operations run on the CPU here.

@@ -11,7 +11,7 @@ pytest.importorskip("distributed")
 
 from gpuens import GradientBoostingRegressor
 from gpuens.dask.collections import Part, joined, length_of, rows_of
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from tests.cluster.test_shared_rows import TARGETS, X
 from tests.support import cudf_stand_in, strict_cupy
 
@@ -44,7 +44,7 @@ def test_they_are_divided_and_joined_there(parts_of, cupy, monkeypatch):
     assert [length_of(part, k) for k, part in enumerate((first, second, third))] == [700, 200, 1100]
     whole = joined([rows_of(first, 0, 300), rows_of(first, 300, 700), second, third])
     plain = GradientBoostingRegressor(n_estimators=3, device="cpu").fit(TABLE, Y)
-    with sharing(Share(Alone(), 0, N, N)):
+    with sharing(Workers(Alone(), 0, N, N)):
         model = GradientBoostingRegressor(n_estimators=3).fit(whole.X, whole.y)
     assert {gpu for gpu, _ in strict_cupy.log().places} == {0}
     assert model.forest_.fingerprint() == plain.forest_.fingerprint()

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import gpuens
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.trees import sharing as trees_sharing
 from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, X, fit_shared
 
@@ -120,7 +120,7 @@ def test_bags_of_trees(cls, target, weighted, params):
 )
 def test_bags_that_workers_do_not_fit(params, message):
     with (
-        sharing(Share(Alone(), 0, 80, 80)),
+        sharing(Workers(Alone(), 0, 80, 80)),
         pytest.raises(NotImplementedError, match=message),
     ):
         BR(device="cpu", **params).fit(X[:80], TARGETS["reg"][:80])
@@ -157,7 +157,7 @@ def test_a_single_worker_and_few_rows():
     rows = X[:80], TARGETS["reg"][:80]
     model = RR(n_estimators=5, random_state=3, device="cpu")
     plain = RR(**model.get_params()).fit(*rows)
-    with sharing(Share(Alone(), 0, 80, 80)):
+    with sharing(Workers(Alone(), 0, 80, 80)):
         shared = RR(**model.get_params()).fit(*rows)
     assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
@@ -195,7 +195,7 @@ def test_a_warm_start_of_kept_trees():
         def work(collective):
             ends = CUTS[2]
             own = slice([0, *ends][collective.rank], ends[collective.rank])
-            share = Share(collective, own.start, own.stop - own.start, N)
+            share = Workers(collective, own.start, own.stop - own.start, N)
             other = RC(**model.get_params()) if before is None else before[collective.rank]
             with sharing(share), trees_sharing.watching(lambda trees: kept.append(list(trees))):
                 return other.fit(X[own], y[own])
@@ -218,7 +218,7 @@ def test_a_warm_start_of_kept_trees():
 
 def test_refused_settings():
     with (
-        sharing(Share(Alone(), 0, 80, 80)),
+        sharing(Workers(Alone(), 0, 80, 80)),
         pytest.raises(NotImplementedError, match="QuantileForestRegressor cannot be trained where"),
     ):
         gpuens.QuantileForestRegressor().fit(X[:80], TARGETS["reg"][:80])

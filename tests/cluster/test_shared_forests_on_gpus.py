@@ -24,7 +24,7 @@ from gpuens import (
 )
 from gpuens.devices import among_workers, placement
 from gpuens.devices.policy import Work
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.trees.on_host import HostGrowthWarning
 from gpuens.trees.sharing import device_to_grow_on
 from tests.cluster.test_shared_on_gpus import fit_on_gpus
@@ -190,7 +190,7 @@ def test_a_worker_counts_its_own_trees(n_workers, kind, cupy):
 
     def choose(collective: Any) -> str:
         first, last = [0, *CUTS[n_workers]][collective.rank :][:2]
-        workers = Share(collective, first, last - first, len(X))
+        workers = Workers(collective, first, last - first, len(X))
         return device_to_grow_on("auto", X[first:last], work, workers).kind
 
     assert set(run_workers(n_workers, choose)) == {kind}
@@ -212,7 +212,7 @@ def test_trees_that_the_host_grows(cupy):
     assert {shared.forest_.fingerprint() for shared in found} == {plain.forest_.fingerprint()}
     assert not gpus_used()
     with (
-        sharing(Share(Alone(), 0, len(X), len(X))),
+        sharing(Workers(Alone(), 0, len(X), len(X))),
         pytest.warns(HostGrowthWarning, match="grown by the host, not on cuda:0"),
     ):
         RR(**settings, device="cuda").fit(*rows)
@@ -228,7 +228,7 @@ def test_too_little_memory(cls, y, cupy, monkeypatch):
         ".*; 195 KiB are free of 1 GiB"
     )
     with (
-        sharing(Share(Alone(), 0, len(X), len(X))),
+        sharing(Workers(Alone(), 0, len(X), len(X))),
         pytest.raises(MemoryError, match=message),
     ):
         cls(device="cuda", **settings).fit(X, TARGETS[y])

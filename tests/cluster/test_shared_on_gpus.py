@@ -14,7 +14,7 @@ import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices import among_workers, placement
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from gpuens.losses import ArrayLoss, Cox, CustomLoss
 from tests.cluster.test_shared_rows import (
     CUTS,
@@ -72,7 +72,7 @@ def fit_on_gpus(
     def work(collective):
         rank = collective.rank
         own, gpu = pieces[rank], gpus[rank]
-        share = Share(collective, [0, *ends][rank], own[0].shape[0], ends[-1])
+        share = Workers(collective, [0, *ends][rank], own[0].shape[0], ends[-1])
         with sharing(share), nullcontext() if gpu is None else cupy.cuda.Device(gpu):
             if is_there and gpu is not None:
                 own = tuple(None if each is None else cupy.asarray(each) for each in own)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingRanker
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from gpuens.losses import LambdaRank
 from tests.cluster.test_shared_rows import CUTS, WEIGHT, N, X, Y
 from tests.support.thread_workers import cut, run_workers
@@ -28,7 +28,7 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
         own, y, weight, qid, position = pieces[collective.rank]
         first = [0, *ends][collective.rank]
         mine = type(model)(**model.get_params(deep=False))
-        with sharing(Share(collective, first, len(own), ends[-1])):
+        with sharing(Workers(collective, first, len(own), ends[-1])):
             return mine.fit(own, y, weight, qid=qid, position=position, **others)
 
     return run_workers(len(ends), work)

@@ -16,7 +16,7 @@ from gpuens.inputs import shared_tables
 from gpuens.kernels.growth.cpu import by_phases as shared_growth
 from gpuens.kernels.growth.cpu import grow as cpu_grow
 from gpuens.kernels.growth.cpu.layout import layout
-from gpuens.kernels.runtime.collective import ONE_WORKER, Alone, Share, current_share, sharing
+from gpuens.kernels.runtime.collective import ONE_WORKER, Alone, Workers, current_workers, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import mean_later, ordered_sum
 from tests.support.thread_workers import cut, run_workers
@@ -133,7 +133,7 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
     def work(collective):
         own = pieces[collective.rank]
         first = [0, *ends][collective.rank]
-        with sharing(Share(collective, first, own[0].shape[0], ends[-1])):
+        with sharing(Workers(collective, first, own[0].shape[0], ends[-1])):
             return type(model)(**model.get_params(deep=False)).fit(*own, **others)
 
     return run_workers(len(ends), work)
@@ -314,7 +314,7 @@ def test_rows_held_out(monkeypatch, cls, target, weighted, n, fraction, ends):
     for shared in fit_shared(model, rows, ends):
         assert shared.evals_result_ == plain.evals_result_
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-    assert current_share() is ONE_WORKER
+    assert current_workers() is ONE_WORKER
 
 
 @pytest.mark.parametrize("holds_out", [False, True])
@@ -353,7 +353,7 @@ def test_a_callback_that_fails_ends_the_training_everywhere(capsys):
 
     def fit(collective):
         (own,) = cut((X[:2048],), [1024, 2048])[collective.rank]
-        with sharing(Share(collective, 1024 * collective.rank, 1024, 2048)):
+        with sharing(Workers(collective, 1024 * collective.rank, 1024, 2048)):
             model = R(n_estimators=3, device="cpu", callbacks=[fail], verbose=2)
             with pytest.raises((KeyError, RuntimeError), match="no disk") as error:
                 model.fit(own, own[:, 0])
@@ -395,7 +395,7 @@ def test_parts_that_differ():
 
         def work(collective):
             own = pieces[collective.rank]
-            with sharing(Share(collective, 1024 * collective.rank, 1024, 2048)):
+            with sharing(Workers(collective, 1024 * collective.rank, 1024, 2048)):
                 R(n_estimators=2, device="cpu", **params).fit(own, np.arange(1024.0))
 
         run_workers(2, work)
@@ -429,7 +429,7 @@ def test_a_warm_start_on_other_workers(params):
         own = pieces[collective.rank]
         first = [0, *CUTS[2]][collective.rank]
         mine = begun[collective.rank].set_params(n_estimators=7, warm_start=True)
-        with sharing(Share(collective, first, len(own[0]), N)):
+        with sharing(Workers(collective, first, len(own[0]), N)):
             return mine.fit(*own)
 
     for shared in run_workers(2, work):
@@ -439,7 +439,7 @@ def test_a_warm_start_on_other_workers(params):
 def test_a_single_worker_needs_nobody():
     model = C(n_estimators=4, random_state=3, device="cpu", subsample=0.5)
     plain = C(**model.get_params()).fit(X, TARGETS["classes"], WEIGHT)
-    with sharing(Share(Alone(), 0, N, N)):
+    with sharing(Workers(Alone(), 0, N, N)):
         model.fit(X, TARGETS["classes"], WEIGHT)
     assert model.forest_.fingerprint() == plain.forest_.fingerprint()
 
@@ -457,7 +457,7 @@ def test_sums_of_all_rows(n, kind):
 
     def work(collective):
         (own,) = pieces[collective.rank]
-        workers = Share(collective, [0, *ends][collective.rank], own.size, n)
+        workers = Workers(collective, [0, *ends][collective.rank], own.size, n)
         return ordered_sum(own, CPU, workers), mean_later(own, abs(own) + 1.0, CPU, workers)()
 
     expected = ordered_sum(values, CPU), mean_later(values, abs(values) + 1.0, CPU)()

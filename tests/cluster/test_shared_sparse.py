@@ -17,7 +17,7 @@ from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier
 from gpuens.kernels.growth.cpu import sparse as sparse_growth
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.trees import sharing as trees_sharing
 from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, Y, fit_shared
 from tests.support.thread_workers import run_workers
@@ -144,7 +144,7 @@ def test_formats_that_differ():
     def work(collective):
         own = slice(1024 * collective.rank, 1024 * (collective.rank + 1))
         X = SPARSE[own] if collective.rank else SPARSE[own].toarray()
-        with sharing(Share(collective, own.start, 1024, 2048)):
+        with sharing(Workers(collective, own.start, 1024, 2048)):
             R(device="cpu").fit(X, Y[own])
 
     message = "must have the same format: worker 0 has dense, worker 1 has sparse"
@@ -156,6 +156,6 @@ def test_gpus_do_not_share_sparse_rows():
     model, device = R(device="cuda"), SimpleNamespace(is_gpu=True)
     model._seed = 0
     table = SparseTable(scipy.sparse.csc_array(np.eye(80)))
-    share = Share(Alone(), 0, 80, 80)
+    share = Workers(Alone(), 0, 80, 80)
     with pytest.raises(NotImplementedError, match="device='cuda' is not supported .* a sparse X"):
         fit_shared_sparse_binner(model, table, np.empty(0), share, device)

@@ -111,7 +111,7 @@ def test_another_architecture_and_other_sources_are_compiled(folder, other):
 def test_kernels_are_stamped_with_the_functions_that_they_are_made_of():
     from pathlib import Path
 
-    from gpuens.kernels.runtime.sources import _imported
+    from gpuens.kernels.runtime.source_stamps import _imported
 
     own = Path(kernels(False, True).add_values.py_func.__code__.co_filename)
     names = {f"{path.parent.name}/{path.name}" for path in _imported({own}, own)}

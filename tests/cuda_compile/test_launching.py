@@ -116,7 +116,7 @@ def driver(monkeypatch):
     monkeypatch.setattr(launching, "bindings", lambda: driver)
     monkeypatch.setattr(launching, "compiled", driver.compiled)
     monkeypatch.setattr(launching, "enter", lambda device: None)
-    monkeypatch.setattr(launching.ahead, "find", lambda *kernel: None)
+    monkeypatch.setattr(launching.precompiled, "find", lambda *kernel: None)
     monkeypatch.setattr(launching, "_kernels", {})
     monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
     launching.stream_at.cache_clear()

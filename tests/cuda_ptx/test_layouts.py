@@ -8,9 +8,9 @@ import weakref
 import numpy as np
 import pytest
 
-from gpuens.kernels.prediction.cuda import deep, perfect, rows
+from gpuens.kernels.prediction.cuda import deep, perfect_trees, rows
 from gpuens.kernels.prediction.cuda import traverse as entry
-from gpuens.kernels.prediction.cuda.perfect import MOST_DEPTH, Shape, shape_of
+from gpuens.kernels.prediction.cuda.perfect_trees import MOST_DEPTH, Shape, shape_of
 from gpuens.kernels.prediction.cuda.rows import Cells, cells_of, rows_of_tile
 from gpuens.kernels.prediction.reference import traverse as reference
 from gpuens.kernels.prediction.traverse import Trees
@@ -20,7 +20,7 @@ from tests.support.strict_cupy.arrays import result
 
 WAYS = {
     "few": (entry, "add_to_few"),
-    "perfect": (perfect, "add_trees"),
+    "perfect": (perfect_trees, "add_trees"),
     "deep": (deep, "add_trees"),
 }
 
@@ -234,7 +234,7 @@ def test_thresholds_beyond_float32(rng, ways, depth, dtype):
 
 def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
     made = []
-    for module, name in ((deep, "_pack"), (perfect, "_fill")):
+    for module, name in ((deep, "_pack"), (perfect_trees, "_fill")):
         make = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, m=make, n=name: (made.append(n), m(*a))[1])
     trees = forest_of(rng, [4], 3)
@@ -266,7 +266,7 @@ def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
 def test_layouts_are_kept_once_other_streams_may_read_them(rng, monkeypatch, depth):
     """Whoever finds a layout knows nothing of the stream that made it."""
     settled = []
-    for module in (deep, perfect):
+    for module in (deep, perfect_trees):
         monkeypatch.setattr(module, "settled", lambda made: (settled.append(made), made)[1])
     trees = forest_of(rng, [depth], 3)
     X = awkward_values(rng, trees, 40, 3, np.float32)

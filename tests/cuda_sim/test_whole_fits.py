@@ -22,7 +22,7 @@ from gpuens import (
 from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cuda import grow as growth
 from gpuens.kernels.growth.cuda import search
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from tests.support.streaming import streaming
 from tests.support.thread_workers import run_workers
 
@@ -91,7 +91,7 @@ def test_workers_that_share_the_rows(rng):
 
     def work(collective):
         own = rows[collective.rank]
-        with sharing(Share(collective, own.start, own.stop - own.start, 1100)):
+        with sharing(Workers(collective, own.start, own.stop - own.start, 1100)):
             return GradientBoostingRegressor(**settings, device="cuda").fit(X[own], y[own])
 
     for shared in run_workers(2, work):
@@ -109,7 +109,7 @@ def test_workers_that_grow_forests(devices, rng):
 
     def work(collective):
         own, device = rows[collective.rank], devices[collective.rank]
-        with sharing(Share(collective, own.start, own.stop - own.start, 1100)):
+        with sharing(Workers(collective, own.start, own.stop - own.start, 1100)):
             return RandomForestClassifier(**settings, device=device).fit(X[own], y[own])
 
     for shared in run_workers(2, work):

@@ -26,8 +26,8 @@ from gpuens.devices.placement import (
 )
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
-from gpuens.kernels.runtime import sources
-from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime import source_stamps
+from gpuens.kernels.runtime.cuda import precompiled
 from gpuens.kernels.runtime.cuda.errors import remedy
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
 from tests.support import strict_cupy
@@ -54,7 +54,7 @@ def probe(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
     monkeypatch.setattr(gpu_problems, "_trial", lambda *asked: None)
-    monkeypatch.setattr(ahead, "FOLDER", tmp_path)
+    monkeypatch.setattr(precompiled, "FOLDER", tmp_path)
     monkeypatch.delenv("NUMBA_DISABLE_CUDA", raising=False)
     gpu_problem.cache_clear()
     yield gpu_problem
@@ -176,8 +176,8 @@ class TestWhatIsMissing:
         self, cupy, probe, monkeypatch, capabilities, driver, kernels, is_enough
     ):
         """Their files are of CUDA 13.1."""
-        path = ahead.FOLDER / kernels
-        ahead.write(path, (13, 1), {n: {} for n in ahead.contents_of(path)[1]})
+        path = precompiled.FOLDER / kernels
+        precompiled.write(path, (13, 1), {n: {} for n in precompiled.contents_of(path)[1]})
         cards = [{"name": b"card", "major": a, "minor": b} for a, b in capabilities]
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", cards.__getitem__)
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: len(cards))
@@ -293,15 +293,17 @@ class TestWhatIsMissing:
 
     def test_kernels_of_other_sources_are_none(self, cupy, probe, monkeypatch):
         """As in a checkout whose sources changed since the files were built."""
-        ours = sources.stamp_of_sources(ahead.KERNELS / "statistics" / "cuda" / "gradients.py")
+        ours = source_stamps.stamp_of_sources(
+            precompiled.KERNELS / "statistics" / "cuda" / "gradients.py"
+        )
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 1)
         monkeypatch.setattr(gpu_problems, "_trial", lambda *asked: "tried")
         card = {"name": b"card", "major": 9, "minor": 0}
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lambda index: card)
         for stamp, expected in ((ours, None), ("another", "tried")):
-            kernels = {90: {"key": ahead.Code("symbol", stamp, b"code")}}
-            ahead.write(ahead.FOLDER / "cuda-sm_90.xz", (13, 0), kernels)
-            ahead.archive_for.cache_clear()
+            kernels = {90: {"key": precompiled.Code("symbol", stamp, b"code")}}
+            precompiled.write(precompiled.FOLDER / "cuda-sm_90.xz", (13, 0), kernels)
+            precompiled.archive_for.cache_clear()
             probe.cache_clear()
             assert probe() == expected
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda import precompiled
 from gpuens.kernels.runtime.cuda.compiling import kinds_of
 
 ARCHITECTURE = 90
@@ -27,18 +27,18 @@ def write(folder: Path) -> None:
     kernels = {}
     for entry in catalogue.entries():
         kinds = kinds_of(entry.arguments)
-        key = ahead.key_of(entry.kernel, kinds)
+        key = precompiled.key_of(entry.kernel, kinds)
         assert key is not None
-        kernels[key] = code_of(f"gpuens_{entry.name}", kinds, ahead.stamp_of(entry.kernel))
+        kernels[key] = code_of(f"gpuens_{entry.name}", kinds, precompiled.stamp_of(entry.kernel))
     path = folder / f"cuda-sm_{ARCHITECTURE}.xz"
-    ahead.write(path, (12, 0), {ARCHITECTURE: kernels})
+    precompiled.write(path, (12, 0), {ARCHITECTURE: kernels})
 
 
-def code_of(name: str, kinds: tuple[object, ...], stamp: str) -> ahead.Code:
+def code_of(name: str, kinds: tuple[object, ...], stamp: str) -> precompiled.Code:
     """Return a kernel that takes arguments of these kinds and does nothing."""
     bits = [size for kind in kinds for size in bits_of(kind)]
     parameters = ", ".join(f".param .b{size} {name}_param_{i}" for i, size in enumerate(bits))
-    return ahead.Code(name, stamp, TEXT.format(name=name, parameters=parameters).encode())
+    return precompiled.Code(name, stamp, TEXT.format(name=name, parameters=parameters).encode())
 
 
 def bits_of(kind: object) -> list[int]:

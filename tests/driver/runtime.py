@@ -28,7 +28,7 @@ from cuda.bindings import driver
 
 from gpuens.kernels.growth.grow import GrownTrees
 from gpuens.kernels.runtime import dispatch
-from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda import precompiled
 from tests.driver import stub
 from tests.support import strict_cupy
 from tests.support.strict_cupy import arrays, machine, operations
@@ -312,7 +312,7 @@ def install() -> None:
     sys.modules.update(modules)
     code = Path(os.environ[stub.FOLDER]) / stub.CODE
     if code.is_dir():
-        ahead.FOLDER = code
+        precompiled.FOLDER = code
 
 
 def memory_info() -> tuple[int, int]:

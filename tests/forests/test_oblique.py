@@ -28,7 +28,7 @@ from gpuens.devices.placement import CPU
 from gpuens.forest.oblique import ObliqueForest, Projections
 from gpuens.forests import oblique
 from gpuens.forests.projections import draw_projections, scales_of
-from gpuens.kernels.runtime.collective import Alone, Share, sharing
+from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.saving.file import ModelFileError
 from tests.support.row_weights import DRAWS_ROWS, TRIALS
 
@@ -448,7 +448,7 @@ def test_memory_plan_counts_the_projections():
 def test_workers_do_not_share_the_rows():
     with pytest.raises(ValueError, match="n_workers=2 is for.*got ObliqueRandomForestClassifier"):
         gpuens.memory_plan(classifier(), (1000, 20), n_workers=2)
-    with sharing(Share(Alone(), 0, len(Y), len(Y))):
+    with sharing(Workers(Alone(), 0, len(Y), len(Y))):
         with pytest.raises(NotImplementedError, match="ObliqueRandomForestRegressor cannot be.*"
                            "use a random forest"):  # fmt: skip
             regressor().fit(X, Y)

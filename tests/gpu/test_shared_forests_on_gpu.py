@@ -18,7 +18,7 @@ from gpuens import (
     RandomForestRegressor,
 )
 from gpuens.devices import among_workers
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from tests.gpu.test_shared_rows_on_gpu import CUTS, WEIGHT, N, X, Y
 from tests.support.thread_workers import cut, run_workers
 
@@ -75,7 +75,7 @@ def test_the_model_is_that_of_one_process(
 
     def work(collective):
         rank = collective.rank
-        share = Share(collective, [0, *ends][rank], len(pieces[rank][0]), N)
+        share = Workers(collective, [0, *ends][rank], len(pieces[rank][0]), N)
         device = f"cuda:{gpus[rank % len(gpus)]}" if places[rank] == "g" else "cpu"
         with sharing(share):
             return cls(**model, device=device).fit(*pieces[rank])

@@ -10,7 +10,7 @@ import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices import among_workers
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 from tests.support.thread_workers import cut, run_workers
 
 pytestmark = pytest.mark.gpu
@@ -57,7 +57,7 @@ def test_the_model_is_that_of_one_process(cls, weighted, settings, n_workers, gp
 
     def work(collective):
         rank = collective.rank
-        share = Share(collective, [0, *ends][rank], len(pieces[rank][0]), N)
+        share = Workers(collective, [0, *ends][rank], len(pieces[rank][0]), N)
         with sharing(share):
             return cls(**model, device=f"cuda:{gpus[rank % len(gpus)]}").fit(*pieces[rank])
 

@@ -18,7 +18,7 @@ import pytest
 
 import gpuens
 from building import library as building
-from gpuens.kernels.runtime import native, origins
+from gpuens.kernels.runtime import kernel_origins, native
 from gpuens.kernels.runtime.compilation import CpuKernel, kernel
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
@@ -467,7 +467,9 @@ def test_the_environment_turns_it_off(built, monkeypatch):
 
 def test_the_report(library, monkeypatch, capsys):
     monkeypatch.setattr(native, "_opened", library)
-    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
+    monkeypatch.setattr(
+        kernel_origins, "_names", {name: set() for name in kernel_origins.of_cuda()}
+    )
     library.bind(half)(1.5)
     library.bind(half)(1)
     report = gpuens.show_config()["kernels"]

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from gpuens.devices import gpu_problems
-from gpuens.kernels.runtime import origins
-from gpuens.kernels.runtime.cuda import ahead, launching, target
+from gpuens.kernels.runtime import kernel_origins
+from gpuens.kernels.runtime.cuda import launching, precompiled, target
 from tests.ptx import machine
 from tests.ptx.parameters import parameter_block
 from tests.support import strict_cupy
@@ -43,11 +43,11 @@ def write(folder: Path) -> None:
     with driver.installed([GPU]):
         for entry in catalogue.entries():
             library = driver.library_of(entry.kernel.made, entry.arguments)
-            key = ahead.key_of(entry.kernel, kinds_of(entry.arguments))
+            key = precompiled.key_of(entry.kernel, kinds_of(entry.arguments))
             text = library.get_asm_str(cc=GPU.architecture)
             kernels[key], release = cubins.shipped(text, entry)
     folder.mkdir(parents=True, exist_ok=True)
-    ahead.write(folder / FILE, release, {120: kernels})
+    precompiled.write(folder / FILE, release, {120: kernels})
 
 
 def block_compiler() -> None:
@@ -66,7 +66,7 @@ class Bindings:
         self.kernels: list[machine.Kernel] = []
         self.n_launches = 0
 
-    def loaded(self, kernel: ahead.Code, is_ptx: bool) -> Any:
+    def loaded(self, kernel: precompiled.Code, is_ptx: bool) -> Any:
         """Take the place of ``ahead.loaded``."""
         assert is_ptx
         self.kernels.append(machine.load(kernel.code.decode(), kernel.symbol))
@@ -96,10 +96,10 @@ def installed(folder: Path) -> Iterator[Any]:
             properties["major"], properties["minor"] = GPU.capability
             properties["multiProcessorCount"] = GPU.multiprocessors
             properties["sharedMemPerMultiprocessor"] = GPU.most_shared
-        patch.setattr(ahead, "FOLDER", folder)
-        patch.setattr(ahead, "capability_of", lambda device: GPU.capability)
-        patch.setattr(ahead, "driver_version", lambda: DRIVER)
-        patch.setattr(ahead, "loaded", bindings.loaded)
+        patch.setattr(precompiled, "FOLDER", folder)
+        patch.setattr(precompiled, "capability_of", lambda device: GPU.capability)
+        patch.setattr(precompiled, "driver_version", lambda: DRIVER)
+        patch.setattr(precompiled, "loaded", bindings.loaded)
         patch.setattr(launching, "_kernels", {})
         patch.setattr(launching, "_of_thread", launching._OfThread())
         patch.setattr(launching, "bindings", lambda: bindings)
@@ -115,7 +115,7 @@ def installed(folder: Path) -> Iterator[Any]:
         assert problem is None, problem
         yield cupy
         assert bindings.n_launches > 0
-        assert origins.of_cuda()[origins.COMPILED] == []
+        assert kernel_origins.of_cuda()[kernel_origins.COMPILED] == []
 
 
 if __name__ == "__main__":

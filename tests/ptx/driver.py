@@ -271,7 +271,7 @@ def take_place(patch: pytest.MonkeyPatch, start: Start | None) -> Bindings:
     patch.setattr(launching, "bindings", lambda: bindings)
     patch.setattr(launching, "stream_at", lambda pointer: pointer)
     patch.setattr(launching, "enter", lambda device: None)
-    patch.setattr(launching.ahead, "find", lambda *kernel: None)
+    patch.setattr(launching.precompiled, "find", lambda *kernel: None)
     for name in ("_multiprocessors_of", "_shared_memory_of"):
         patch.setattr(target, name, functools.cache(getattr(target, name).__wrapped__))
     return bindings

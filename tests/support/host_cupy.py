@@ -190,7 +190,7 @@ def _record(monkeypatch: Any) -> list[Launch]:
     monkeypatch.setattr(launching, "start", start)
     monkeypatch.setattr(launching, "stream_at", lambda pointer: pointer)
     monkeypatch.setattr(launching, "enter", lambda device: None)
-    monkeypatch.setattr(launching.ahead, "find", lambda *kernel: None)
+    monkeypatch.setattr(launching.precompiled, "find", lambda *kernel: None)
     monkeypatch.setattr(launching, "_kernels", {})
     monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
     return launches

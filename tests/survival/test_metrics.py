@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.numerics.dominance import count_below
+from gpuens.numerics.prefix_counts import count_below
 from gpuens.survival_metrics import (
     brier_scores,
     concordance,

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from gpuens.tables.ahead import read_ahead, write_behind
+from gpuens.tables.prefetch import read_ahead, write_behind
 
 
 class Reading:

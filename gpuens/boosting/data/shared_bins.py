@@ -14,7 +14,7 @@ from ...inputs.category_bins import count_categories, with_counts
 from ...inputs.shared_tables import entries_of_all, sparse_columns_of_all
 from ...inputs.sparse_bins import ENTRIES_AT_ONCE, fit_sparse_binner, parts_of_columns
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import Share, objects_of_all
+from ...kernels.runtime.collective import Workers, objects_of_all
 
 
 def refuse(name: str, value: Any, instead: str) -> NoReturn:
@@ -30,7 +30,7 @@ def _rows_on_host(values: Array, at: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(to_numpy(values[module_of(values).asarray(at)]))
 
 
-def _sampled(model: Any, weight: Array, workers: Share) -> tuple[np.ndarray, np.ndarray | None]:
+def _sampled(model: Any, weight: Array, workers: Workers) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the numbers of this worker's rows that ``Binner.fit`` samples of all rows, and the
     weights of all of these."""
     collective = workers.collective
@@ -50,7 +50,7 @@ def _sampled(model: Any, weight: Array, workers: Share) -> tuple[np.ndarray, np.
 
 
 def fit_shared_binner(
-    model: Any, values: Array, weight: Array, workers: Share, device: Device
+    model: Any, values: Array, weight: Array, workers: Workers, device: Device
 ) -> Binner:
     """Return the bins that ``Binner.fit`` chooses for all rows.
 
@@ -84,7 +84,7 @@ def fit_shared_binner(
 
 
 def fit_shared_sparse_binner(
-    model: Any, values: SparseTable, weight: Array, workers: Share, device: Device
+    model: Any, values: SparseTable, weight: Array, workers: Workers, device: Device
 ) -> Binner:
     """Return the same bins of the columns of a sparse table."""
     if device.is_gpu:

@@ -14,7 +14,7 @@ import numpy as np
 from ...devices.placement import Device, to_numpy
 from ...estimators.training import Evaluation, TrainingState
 from ...inputs.shared_tables import dealt_rows, ranges_among
-from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Share, objects_of_all
+from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Workers, objects_of_all
 from ...losses import ArrayLoss, CustomLoss, Loss
 from ...losses.classes import Exponential, Focal, LogLoss
 from ...losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
@@ -90,7 +90,7 @@ def evaluations(
     return found
 
 
-def callbacks_of_all(callbacks: Sequence[Any], workers: Share) -> list[Any]:
+def callbacks_of_all(callbacks: Sequence[Any], workers: Workers) -> list[Any]:
     """Return the callbacks of this worker. Those of the user are called on the first worker, whose
     decision holds for all."""
     if workers is ONE_WORKER:
@@ -106,7 +106,7 @@ def callbacks_of_all(callbacks: Sequence[Any], workers: Share) -> list[Any]:
 class _OnFirstWorker:
     """A callback that calls others on the first worker, and shares their result."""
 
-    def __init__(self, callbacks: Sequence[Any], workers: Share) -> None:
+    def __init__(self, callbacks: Sequence[Any], workers: Workers) -> None:
         self._callbacks, self._workers = callbacks, workers
         self._is_first = workers.collective.rank == 0
 
@@ -158,10 +158,10 @@ def hold_out(
         has_weight = np.concatenate(collective.gather(to_numpy(has_weight)))
     train, held_out = split(target, has_weight)
     ranges = ranges_among(collective.size, train.size)
-    new = Share(EachAlone(collective.group), 0, train.size, train.size)
+    new = Workers(EachAlone(collective.group), 0, train.size, train.size)
     if len(ranges) > 1:
         begin, end = ranges[collective.rank]
-        new = Share(collective, begin, end - begin, train.size)
+        new = Workers(collective, begin, end - begin, train.size)
     return [
         RawRows(
             name,

@@ -21,7 +21,7 @@ from ...inputs.sparse_bins import columns_that_split, fit_sparse_binner
 from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ...kernels.growth.params import GrowthParams
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import ONE_WORKER, Share
+from ...kernels.runtime.collective import ONE_WORKER, Workers
 from ...kernels.runtime.dtypes import MAX_BINS
 from ...tables.binned_table import BinnedTable
 from .shared_bins import fit_shared_binner, fit_shared_sparse_binner
@@ -35,7 +35,7 @@ class FeatureTable:
     ----------
     values : float32 or float64, shape (n_rows, n_features)
         In host memory or on the device.
-    workers : Share
+    workers : Workers
         Those that share the rows.
     """
 
@@ -44,7 +44,7 @@ class FeatureTable:
     without_values: ClassVar[tuple[str, str, str] | None] = None
     """For errors: the table, the reason why it has no numbers, and a table to pass instead."""
 
-    def __init__(self, values: Any, workers: Share = ONE_WORKER) -> None:
+    def __init__(self, values: Any, workers: Workers = ONE_WORKER) -> None:
         self.values, self.workers = values, workers
 
     @property
@@ -60,7 +60,7 @@ class FeatureTable:
         )
 
     def dealt(
-        self, order: np.ndarray, ranges: list[tuple[int, int]], workers: Share
+        self, order: np.ndarray, ranges: list[tuple[int, int]], workers: Workers
     ) -> FeatureTable:
         """Return the rows that this worker gets of the table of all (see ``dealt_rows``), which
         ``workers`` share."""
@@ -221,7 +221,7 @@ class BinsTable(FeatureTable):
         return n_all is None and (device.is_gpu or self.values.path is not None)
 
 
-def table_of(values: Any, workers: Share = ONE_WORKER) -> FeatureTable:
+def table_of(values: Any, workers: Workers = ONE_WORKER) -> FeatureTable:
     """Return the table of an array, a ``SparseTable`` or a ``BinnedTable``."""
     if isinstance(values, SparseTable):
         return EntriesTable(values, workers)

@@ -30,7 +30,7 @@ from ...kernels.prediction.linear_leaves import (
     largest_linear_values,
 )
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import ONE_WORKER, Share, largest_of_each
+from ...kernels.runtime.collective import ONE_WORKER, Workers, largest_of_each
 from ...kernels.runtime.dtypes import NodeValues
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
@@ -52,7 +52,9 @@ class Bounds:
     high: np.ndarray
 
     @classmethod
-    def of(cls, table: Array, weight: Array, device: Device, workers: Share = ONE_WORKER) -> Bounds:
+    def of(
+        cls, table: Array, weight: Array, device: Device, workers: Workers = ONE_WORKER
+    ) -> Bounds:
         xp, n_features = device.xp, table.shape[1]
         low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
         for begin in range(0, table.shape[0], ROWS_AT_ONCE):

@@ -23,7 +23,7 @@ from ...kernels.runtime.collective import (
 )
 from ...kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
 from ...kernels.runtime.each import each
-from ...kernels.scalars.deferred import lazy_property
+from ...kernels.scalars.lazy_jit import lazy_property
 from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
 from ...kernels.statistics.quantise import scales_for
 from ...losses.leaves import LeafBatch

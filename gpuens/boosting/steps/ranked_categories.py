@@ -25,7 +25,7 @@ from ...devices.placement import Device, to_numpy
 from ...inputs.binning import Binner, sample_rows
 from ...inputs.category_bins import CategoryBinner
 from ...inputs.cut_points import cut_points
-from ...kernels.runtime.collective import Share
+from ...kernels.runtime.collective import Workers
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import draw, subkey
 from ...losses import Loss
@@ -200,5 +200,5 @@ def _categories(rows: RawRows, feature: int, missing: int) -> np.ndarray:
     return np.where(np.isnan(column), missing, column).astype(np.int64)
 
 
-def _gather(values: np.ndarray, workers: Share) -> list[np.ndarray]:
+def _gather(values: np.ndarray, workers: Workers) -> list[np.ndarray]:
     return workers.collective.gather(np.ascontiguousarray(values))

@@ -23,7 +23,7 @@ from ...devices.array_functions import occurrences
 from ...devices.placement import module_of, to_numpy
 from ...kernels.growth.sparse_codes import SparseCodes
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import Share, sum_of_each
+from ...kernels.runtime.collective import Workers, sum_of_each
 from ...kernels.runtime.dtypes import N_SLOTS
 from ..parameters import AUTO_SMOOTHING
 from ..round_data import Training
@@ -161,7 +161,7 @@ def _like(codes: Array, values: Array) -> Array:
 
 
 def _of_all_workers(
-    bins: np.ndarray, values: np.ndarray, workers: Share
+    bins: np.ndarray, values: np.ndarray, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bins and values of all workers' rows, in the order of the rows."""
     gather = workers.collective.gather

@@ -18,7 +18,7 @@ from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import (
     NO_ROWS,
     ONE_WORKER,
-    Share,
+    Workers,
     count_of_all,
     largest_of_all,
     rows_of_all,
@@ -68,7 +68,7 @@ class Sample(NamedTuple):
 
 def goss_chances(
     importance: Array, top_rate: float, other_rate: float, device: Device,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Array:  # fmt: skip
     """Compute the chances of gradient-based one-side sampling (Ke et al. 2017).
 
@@ -101,7 +101,7 @@ def goss_chances(
 
 
 def mvs_chances(
-    squares: Array, fraction: float, device: Device, workers: Share = ONE_WORKER
+    squares: Array, fraction: float, device: Device, workers: Workers = ONE_WORKER
 ) -> Array:
     """Compute the chances of minimal variance sampling (Ibragimov and Gusev 2019).
 
@@ -149,7 +149,7 @@ def _threshold(whole: Array, fraction: float, xp: Any) -> float:
 
 
 def balanced_chances(
-    classes: Array, n_classes: int, fraction: float, device: Device, workers: Share = ONE_WORKER
+    classes: Array, n_classes: int, fraction: float, device: Device, workers: Workers = ONE_WORKER
 ) -> Array:
     """Compute chances that give every class the same expected number of rows, or all its rows.
 
@@ -174,7 +174,7 @@ def balanced_chances(
 
 def draw_by_chance(
     chance: Array, weight: Array, seed: int, index: int, device: Device,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Sample:  # fmt: skip
     """Draw each row with its own chance, and at least one row.
 
@@ -202,7 +202,9 @@ def draw_by_chance(
     return Sample(drawn, (1.0 / chance[drawn]).astype(np.float32))
 
 
-def scale_statistics(g: Array, h: Array, sample: Sample, device: Device, workers: Share) -> Totals:
+def scale_statistics(
+    g: Array, h: Array, sample: Sample, device: Device, workers: Workers
+) -> Totals:
     """Multiply the statistics of the drawn rows by their factors in place; return their totals,
     which are not finite where float32 is too narrow."""
     rows, factor = sample

@@ -29,7 +29,7 @@ from ...growth.streamed_codes import StreamedCodes
 from ...leaves.cpu.newton_steps import BLOCK, add_share, add_threads
 from ...leaves.newton_steps import take_steps
 from ...runtime.arrays import derived
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, run, wait
 from ...runtime.dtypes import CODE_WORDS, Codes, NodeValues, Totals, TreeRecords
@@ -220,7 +220,7 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> NewtonTrees:
     if not isinstance(codes, Codes) or workers is not ONE_WORKER:
         add = _add_trees_of_workers if isinstance(codes, Codes) else reference.add_newton_trees

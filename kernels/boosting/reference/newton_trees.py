@@ -14,7 +14,7 @@ from ...growth.sparse_codes import SparseCodes
 from ...growth.streamed_codes import StreamedCodes
 from ...leaves.newton_steps import newton_steps
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.dtypes import Codes, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
@@ -37,7 +37,7 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
     records_for: Callable[..., Any] = records_for,
     grow: Callable[..., GrownTrees] = grow,
 ) -> NewtonTrees:

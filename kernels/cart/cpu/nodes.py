@@ -12,7 +12,6 @@ from .absolute import absolute_score, rank_values, scan_absolute
 from .bins import scan_bins
 from .bounds import highest_score
 from .cuts import suits_cuts
-from .few import FEW_ROWS, NONE, NOT_HERE, scan_few
 from .random_cuts import fill_lanes, take_numeric_cut, take_random_candidate
 from .rows import add_rows, clear_groups, collect, fits_table, group_rows
 from .scan import order_by_ratio, scan, scan_classes, suits_running_sums
@@ -23,6 +22,7 @@ from .scores import (
     packed_weight,
     score_block,
 )
+from .small_nodes import FEW_ROWS, NONE, NOT_HERE, scan_few
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 

@@ -23,10 +23,10 @@ from ...scalars.rng import PURPOSE_THRESHOLD, draw, subkey
 from ...scalars.routing import is_left_category, random_cut
 from ..problem import ABSOLUTE_ERROR, GINI, SQUARED_ERROR
 from .absolute import score_of_sides
-from .few import FEW_ROWS
 from .rows import fill_keys
 from .scan import add_row
 from .scores import MASK, NO_CANDIDATE, heavy_enough, score_alone, take_if_better
+from .small_nodes import FEW_ROWS
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 

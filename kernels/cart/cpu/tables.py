@@ -19,10 +19,10 @@ from .absolute import Medians
 from .bins import WORD
 from .bounds import MOST_ROWS
 from .cuts import SortedCuts
-from .few import FEW_ROWS, Few
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
+from .small_nodes import FEW_ROWS, Few
 
 # Entries of ``SharedTables.counts``, each on a cache line of its own.
 TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))

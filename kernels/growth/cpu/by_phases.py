@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import N_SLOTS, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
@@ -54,7 +54,7 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> GrownTrees:
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
@@ -73,7 +73,7 @@ def grow_in(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules,
-    workers: Share,
+    workers: Workers,
 ) -> GrownTrees:
     """Grow trees on dense codes, and write the leaves of the rows into ``leaf``."""
     frontier, own_begin, _ = start(n_bins, records, keys, params, rules, workers)
@@ -93,7 +93,7 @@ class _DenseBatch:
     """See ``growth.by_phases.Batch``."""
 
     def __init__(
-        self, growth: Growth, sums: Sums, own_begin: np.ndarray, workers: Share, n_threads: int
+        self, growth: Growth, sums: Sums, own_begin: np.ndarray, workers: Workers, n_threads: int
     ) -> None:
         self._growth, self._sums, self._own_begin = growth, sums, own_begin
         self._workers, self._n_threads = workers, n_threads
@@ -140,7 +140,7 @@ def _workspace(
     frontier: Frontier,
     params: GrowthParams,
     n_threads: int,
-    workers: Share,
+    workers: Workers,
 ) -> tuple[Growth, Sums]:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""

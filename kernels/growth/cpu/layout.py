@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived, empty_on_line
-from ...runtime.collective import ONE_WORKER, Share, count_of_all, rows_of_all, sum_of_each
+from ...runtime.collective import ONE_WORKER, Workers, count_of_all, rows_of_all, sum_of_each
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 from .histogram import SLOT_ALIGNMENT
 
@@ -84,11 +84,11 @@ class Digit:
         Its bins.
     common : int
         Its most common bin.
-    workers : Share
+    workers : Workers
     """
 
     def __init__(
-        self, codes: Codes, feature: int, n_bins: int, common: int, workers: Share
+        self, codes: Codes, feature: int, n_bins: int, common: int, workers: Workers
     ) -> None:
         self._codes, self._workers = codes, workers
         self.features, self.common = [feature], [common]
@@ -113,7 +113,7 @@ class Digit:
         return away
 
 
-def layout(codes: Codes, n_bins: np.ndarray, workers: Share = ONE_WORKER) -> Layout:
+def layout(codes: Codes, n_bins: np.ndarray, workers: Workers = ONE_WORKER) -> Layout:
     """Return the layout of a table, made once."""
     return derived(codes.rows, "layout", lambda: _layout(codes, n_bins, workers))
 
@@ -123,7 +123,7 @@ def plain_layout(codes: Codes, n_bins: np.ndarray) -> Layout:
     return _arranged(codes, n_bins, list(range(n_bins.size)), [])
 
 
-def _layout(codes: Codes, n_bins: np.ndarray, workers: Share) -> Layout:
+def _layout(codes: Codes, n_bins: np.ndarray, workers: Workers) -> Layout:
     return _arranged(codes, n_bins, *_digits(codes, n_bins, workers))
 
 
@@ -190,7 +190,7 @@ def _parts(column: np.ndarray, feature: np.void) -> np.ndarray:
     return (digits * stride).astype(np.uint8)[column]
 
 
-def _digits(codes: Codes, n_bins: np.ndarray, workers: Share) -> tuple[list[int], list[Digit]]:
+def _digits(codes: Codes, n_bins: np.ndarray, workers: Workers) -> tuple[list[int], list[Digit]]:
     """Decide which features keep a byte, and which digits the others make. Those with missing
     values keep theirs. Where workers share the rows, those of all decide."""
     n_features, n_rows = codes.columns.shape[0], rows_of_all(codes.columns.shape[1], workers)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
 from ...runtime.dtypes import N_SLOTS, TreeRecords
@@ -390,7 +390,7 @@ class _SparseBatch:
         growth: SparseGrowth,
         sums: SparseSums,
         own_begin: np.ndarray,
-        workers: Share,
+        workers: Workers,
         n_threads: int,
     ) -> None:
         self._growth, self._sums, self._own_begin = growth, sums, own_begin
@@ -421,7 +421,7 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> GrownTrees:
     frontier, own_begin, _ = start(n_bins, records, keys, params, rules, workers)
     n_trees, words = len(records.words), records.words.reshape(-1)

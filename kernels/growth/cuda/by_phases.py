@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array, derived
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.compilation import callable_from_python
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
@@ -64,7 +64,7 @@ def grow(
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> GrownTrees:
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
@@ -107,7 +107,7 @@ class _DeviceBatch:
         frontier: Frontier,
         own_begin: np.ndarray,
         params: GrowthParams,
-        workers: Share,
+        workers: Workers,
     ) -> None:
         self.rows, self.frontier, self.params, self.workers = rows, frontier, params, workers
         self.own_begin = own_begin

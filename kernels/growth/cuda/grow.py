@@ -36,7 +36,7 @@ from ...runtime.cuda.target import (
     upload,
 )
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF, NUMERIC, Codes, TreeRecords
-from ...scalars.deferred import lazy_property
+from ...scalars.lazy_jit import lazy_property
 from ...statistics.cuda.totals import on_device
 from .. import frontier as fr
 from ..frontier import Frontier

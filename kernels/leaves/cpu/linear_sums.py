@@ -11,8 +11,8 @@ from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import Scales
+from ...scalars.nearest_integers import to_integer
 from ...scalars.primitives import mul
-from ...scalars.whole import to_integer
 from ..linear_sums import PathFeatures
 
 f64 = np.float64

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 from ...scalars.primitives import vectorise
@@ -165,7 +165,7 @@ def leaf_quantiles(
     weight: Array,
     quantile: float,
     n_nodes: int,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> np.ndarray:
     if workers is not ONE_WORKER:
         return _leaf_quantiles_of_workers(leaf, values, weight, quantile, n_nodes, workers)
@@ -201,7 +201,7 @@ def _weigh_worker(thread, n_threads, barrier, leaf, keys, weight, prefix, shift,
 
 
 def _leaf_quantiles_of_workers(
-    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int, workers: Share
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int, workers: Workers
 ) -> np.ndarray:
     bits = (values + 0.0).view(np.uint64)  # without negative zeros
     keys = np.where(bits & SIGN, ~bits, bits | SIGN)
@@ -222,7 +222,7 @@ def _leaf_quantiles_of_workers(
 
 
 def _select_by_bits(
-    rows: tuple[Array, Array, Array], least: np.ndarray, workers: Share
+    rows: tuple[Array, Array, Array], least: np.ndarray, workers: Workers
 ) -> np.ndarray:
     """Return the least value of each node up to which the weights sum to ``least``; anything for a
     node without rows."""

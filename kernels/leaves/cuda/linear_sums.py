@@ -20,8 +20,8 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import Scales
+from ...scalars.nearest_integers import nearest_even
 from ...scalars.primitives import mul
-from ...scalars.whole import nearest_even
 from ..linear_sums import PathFeatures
 
 i64, u32, u64, f64 = np.int64, np.uint32, np.uint64, np.float64

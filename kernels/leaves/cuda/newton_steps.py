@@ -28,8 +28,8 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import NodeValues, Scales, Totals
-from ...scalars.deferred import lazy_property
 from ...scalars.gain import limited_value
+from ...scalars.lazy_jit import lazy_property
 from ...scalars.primitives import mul
 from ...scalars.rounding import nearest
 from ...statistics.cuda.totals import on_device

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -117,7 +117,7 @@ def leaf_quantiles(
     weight: Array,
     quantile: float,
     n_nodes: int,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> np.ndarray:
     """The workers add up the sums of weights that the selection is made by."""
 

@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from ...runtime.arrays import Array
 from ...runtime.dtypes import Scales
 from ...runtime.reference.arrays import to_host
-from ...scalars import whole as rounding
+from ...scalars import nearest_integers as rounding
 from ...scalars.primitives import vectorise
 from ..linear_sums import PathFeatures
 
@@ -39,7 +39,7 @@ def linear_sums(
         for i, zi in enumerate(z):
             terms += [own_h * zi * zj for zj in z[: i + 1]]
             terms.append(own_g * zi)
-        whole = xp.astype(nearest_even(xp.stack(terms)), xp.int64)
-        sums[begin[node] : begin[node + 1] - 1] = to_host(xp.sum(whole, axis=1))
+        nearest_integers = xp.astype(nearest_even(xp.stack(terms)), xp.int64)
+        sums[begin[node] : begin[node + 1] - 1] = to_host(xp.sum(nearest_integers, axis=1))
         sums[begin[node + 1] - 1] = complete.shape[0]
     return sums

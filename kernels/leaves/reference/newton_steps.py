@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...runtime.reference.arrays import to_host
 from ...scalars import rounding
@@ -46,7 +46,7 @@ def newton_steps(
     l2: float,
     min_sum_hessian: float,
     largest: float,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> list[NodeValues]:
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
     found = []

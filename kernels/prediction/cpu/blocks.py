@@ -23,7 +23,7 @@ from ...runtime.compilation import inlined, inner, kernel
 from ...runtime.cpu.table import TableMemory
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..traverse import Trees
-from .choices import BLOCK, choose, choose_leaves, choose_left_leaf, choose_right_leaf
+from .child_choice import BLOCK, choose, choose_leaves, choose_left_leaf, choose_right_leaf
 from .cuts import MOST_CUTS, N_SLOTS, FeatureCuts, code_values, cuts_of
 
 u8, u64, i16, i64 = np.uint8, np.uint64, np.int16, np.int64

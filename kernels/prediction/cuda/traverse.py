@@ -30,7 +30,7 @@ from ...runtime.cuda.target import (
 from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
 from ..traverse import Trees
-from . import deep, perfect
+from . import deep, perfect_trees
 from .rows import cells_of
 
 u32, u64, f64 = np.uint32, np.uint64, np.float64
@@ -170,8 +170,8 @@ def traverse(trees: Trees, X: Array, raw: Array) -> None:
         return
     if _are_few(X):
         add_to_few(trees, X, raw)
-    elif perfect.fits(trees, X):
-        perfect.add_trees(trees, X, raw)
+    elif perfect_trees.fits(trees, X):
+        perfect_trees.add_trees(trees, X, raw)
     elif (nodes := _nodes(trees, X)) is not None:
         deep.add_trees(trees, nodes, X, raw)
     else:
@@ -189,7 +189,7 @@ def _are_few(X: Array) -> bool:
 
 
 def _nodes(trees: Trees, X: Array) -> deep.PackedNodes | None:
-    return deep.nodes_of(trees, X, perfect.shape_of(trees).n_largest)
+    return deep.nodes_of(trees, X, perfect_trees.shape_of(trees).n_largest)
 
 
 u32 = np.uint32

@@ -13,7 +13,7 @@ the eight entries are dealt out such that only the last step needs those::
 
 from __future__ import annotations
 
-from ...scalars.deferred import Intrinsic
+from ...scalars.lazy_jit import Intrinsic
 
 LANES = 8
 

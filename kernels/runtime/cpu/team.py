@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...scalars.deferred import Intrinsic
+from ...scalars.lazy_jit import Intrinsic
 from ..arrays import LINE_BYTES
 from ..compilation import inner
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...scalars.deferred import declaration
+from ...scalars.lazy_jit import declaration
 from ..disk import keep_on_disk
 
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")

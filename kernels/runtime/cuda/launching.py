@@ -26,8 +26,8 @@ from weakref import ref
 
 import numpy as np
 
-from .. import origins
-from . import ahead, errors
+from .. import kernel_origins
+from . import errors, precompiled
 from .compiling import compiled
 
 NUMBERS = {
@@ -292,10 +292,10 @@ def kernel_for(function: Any, device: int, kinds: tuple[Any, ...]) -> Loaded:
     # One thread compiles or loads a kernel, the others wait for it.
     with _loading:
         if key not in _kernels:
-            found = ahead.find(function, device, kinds)
+            found = precompiled.find(function, device, kinds)
             if found is None:
                 found = compiled(function, kinds)
-                origins.note(origins.COMPILED, function)
+                kernel_origins.note(kernel_origins.COMPILED, function)
             _kernels[key] = Loaded(found)
         return _kernels[key]
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...scalars import primitives
-from ...scalars.deferred import Deferred, load_numba
+from ...scalars.lazy_jit import Deferred, load_numba
 from ..arrays import Array
 from . import launching
 from .compiling import declaration_for_cuda, kept_on_disk, newest_numpy_allowed, numba_cuda

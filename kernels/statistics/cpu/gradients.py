@@ -11,7 +11,7 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
-from ...scalars.deferred import Function
+from ...scalars.lazy_jit import Function
 from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of, float_of
 from ..gradients import NO_CLASS, PieceTotals

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Share
+from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...runtime.each import each
 from ...runtime.reference.arrays import beside, to_host
@@ -78,7 +78,7 @@ def gradients_of_outputs(
     g: Array,
     h: Array,
     first_class: int,
-    workers: Share = ONE_WORKER,
+    workers: Workers = ONE_WORKER,
 ) -> Sequence[Totals]:
     """One output after another, by the operation that dispatches on the arrays."""
     xp = array_namespace(raw)

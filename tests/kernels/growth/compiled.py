@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuens.kernels.runtime.compilation import CpuKernel
 from gpuens.kernels.runtime.disk import made_safe
-from gpuens.kernels.runtime.sources import stamp_of_sources
+from gpuens.kernels.runtime.source_stamps import stamp_of_sources
 
 
 class TestedKernel(CpuKernel):

@@ -12,7 +12,7 @@ import pytest
 from numba.core import caching, config
 
 from gpuens.kernels.runtime import disk, first_use, native
-from gpuens.kernels.runtime.sources import _text, stamp_of_sources
+from gpuens.kernels.runtime.source_stamps import _text, stamp_of_sources
 
 
 def classes():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.runtime.compilation import CpuKernel, inner, kernel
-from gpuens.kernels.scalars.deferred import Function
-from gpuens.kernels.scalars.linked import LinkedLibrary
+from gpuens.kernels.scalars.bitcode import LinkedLibrary
+from gpuens.kernels.scalars.lazy_jit import Function
 from gpuens.kernels.scalars.primitives import formula
 
 

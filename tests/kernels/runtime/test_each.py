@@ -11,7 +11,7 @@ import pytest
 from gpuens.kernels.runtime.cpu.team import MIN_WORK_PER_THREAD, get_threads, using_threads
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.each import each
-from gpuens.kernels.scalars.deferred import lazy_property
+from gpuens.kernels.scalars.lazy_jit import lazy_property
 
 SHORT, LONG = np.zeros(10), np.zeros(4 * MIN_WORK_PER_THREAD)
 

@@ -103,7 +103,7 @@ class Function(Deferred):
         self.options = options
 
     def _make(self, numba: ModuleType) -> Any:
-        from .linked import LinkedCompiler  # here: it imports Numba
+        from .bitcode import LinkedCompiler  # here: it imports Numba
 
         options = {**self.options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         return numba.njit(pipeline_class=LinkedCompiler, **options)(self.py_func)

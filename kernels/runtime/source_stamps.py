@@ -7,7 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from ..scalars.deferred import Function
+from ..scalars.lazy_jit import Function
 
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTILINE)
 

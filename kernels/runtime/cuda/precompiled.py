@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import origins, sources
+from .. import kernel_origins, source_stamps
 from . import errors
 from .compiling import describe
 
@@ -102,7 +102,7 @@ def _name(dtype: np.dtype) -> tuple[str, int]:
 
 def stamp_of(function: Any) -> str:
     """Return the stamp of the sources that a kernel is made of."""
-    return sources.stamp_of_sources(Path(function.py_func.__code__.co_filename))
+    return source_stamps.stamp_of_sources(Path(function.py_func.__code__.co_filename))
 
 
 def contents_of(path: Path) -> tuple[str, tuple[int, ...]]:
@@ -205,7 +205,7 @@ def has_code_for(capability: Version, driver: Version) -> bool:
 
 def _stamps() -> set[str]:
     """Return the stamps of all files of kernels."""
-    return set(map(sources.stamp_of_sources, KERNELS.glob("*/cuda/*.py")))
+    return set(map(source_stamps.stamp_of_sources, KERNELS.glob("*/cuda/*.py")))
 
 
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
@@ -233,7 +233,7 @@ def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
         _refused.add(archive.path)
         _warn(archive.path, f"is refused by the driver ({type(error).__name__}: {error})")
         return None
-    origins.note(origins.PTX if archive.is_ptx else origins.CUBIN, function)
+    kernel_origins.note(kernel_origins.PTX if archive.is_ptx else kernel_origins.CUBIN, function)
     return found
 
 

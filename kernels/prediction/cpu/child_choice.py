@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...scalars.deferred import Intrinsic
+from ...scalars.lazy_jit import Intrinsic
 
 BLOCK = 256
 """Rows evaluated together."""

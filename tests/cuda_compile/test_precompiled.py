@@ -1,4 +1,4 @@
-"""Kernels that were compiled ahead: which file is used, and which is not.
+"""Precompiled kernels: which file is used, and which is not.
 
 Loading itself needs a driver; everything up to it runs here.
 """
@@ -23,8 +23,8 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 import gpuens
 from building import cubins
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime import origins, sources
-from gpuens.kernels.runtime.cuda import ahead, compiling, launching
+from gpuens.kernels.runtime import kernel_origins, source_stamps
+from gpuens.kernels.runtime.cuda import compiling, launching, precompiled
 from gpuens.kernels.runtime.cuda.compiling import kinds_of, types_of
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 from gpuens.losses import CustomLoss
@@ -49,15 +49,17 @@ def folder(built, tmp_path, monkeypatch):
     """A copy of the files for a device with compute capability 8.6 and a driver for CUDA 99."""
     for path in built.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(ahead, "FOLDER", tmp_path)
-    monkeypatch.setattr(ahead, "capability_of", lambda device: (8, 6))
-    monkeypatch.setattr(ahead, "driver_version", lambda: (99, 0))
-    monkeypatch.setattr(ahead, "loaded", lambda kernel, is_ptx: (kernel.code, is_ptx))
-    monkeypatch.setattr(ahead, "_refused", set())
-    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
-    ahead.archive_for.cache_clear()
+    monkeypatch.setattr(precompiled, "FOLDER", tmp_path)
+    monkeypatch.setattr(precompiled, "capability_of", lambda device: (8, 6))
+    monkeypatch.setattr(precompiled, "driver_version", lambda: (99, 0))
+    monkeypatch.setattr(precompiled, "loaded", lambda kernel, is_ptx: (kernel.code, is_ptx))
+    monkeypatch.setattr(precompiled, "_refused", set())
+    monkeypatch.setattr(
+        kernel_origins, "_names", {name: set() for name in kernel_origins.of_cuda()}
+    )
+    precompiled.archive_for.cache_clear()
     yield tmp_path
-    ahead.archive_for.cache_clear()
+    precompiled.archive_for.cache_clear()
 
 
 def test_every_kernel_has_a_name_of_its_own():
@@ -66,7 +68,7 @@ def test_every_kernel_has_a_name_of_its_own():
     for entry in ENTRIES.values():
         kinds = kinds_of(entry.arguments)
         assert types_of(kinds) == entry.arguments, entry.name
-        key = ahead.key_of(entry.kernel, kinds)
+        key = precompiled.key_of(entry.kernel, kinds)
         assert key is not None
         assert keys.setdefault(key, (id(entry.kernel), kinds)) == (id(entry.kernel), kinds)
     assert launching.kind_of(np.float64(1)) == launching.kind_of(1.0) == KINDS[3]
@@ -74,24 +76,24 @@ def test_every_kernel_has_a_name_of_its_own():
 
 def test_a_kernel_is_found(folder):
     """The cubin of its generation."""
-    code, is_ptx = ahead.find(ENTRY.kernel, 0, KINDS)
+    code, is_ptx = precompiled.find(ENTRY.kernel, 0, KINDS)
     assert not is_ptx
-    assert list(map(len, origins.of_cuda().values())) == [1, 0, 0]
-    kernels = ahead.read(folder / "cuda-sm_75-80.xz", 80).kernels
-    assert code == kernels[ahead.key_of(ENTRY.kernel, KINDS)].code
+    assert list(map(len, kernel_origins.of_cuda().values())) == [1, 0, 0]
+    kernels = precompiled.read(folder / "cuda-sm_75-80.xz", 80).kernels
+    assert code == kernels[precompiled.key_of(ENTRY.kernel, KINDS)].code
     assert code.startswith(b"\x7fELF") and b"\0.text.gpuens_add_leaf_values_wide\0" in code
 
 
 def test_code_is_what_was_linked(built):
     """Each architecture's, whatever lies beside it in the file."""
-    texts = ahead.read(built / "cuda-ptx_75.xz", 75)
+    texts = precompiled.read(built / "cuda-ptx_75.xz", 75)
     symbols = [text.symbol for text in texts.kernels.values()]
     assert sorted(symbols) == [f"gpuens_{name}" for name in NAMES]
-    key = ahead.key_of(ENTRY.kernel, KINDS)
+    key = precompiled.key_of(ENTRY.kernel, KINDS)
     text = texts.kernels[key]
     assert text == cubins.ptx_of(ENTRY)[0]
     for name, architecture in (("75-80", 75), ("75-80", 80), ("120", 120)):
-        found = ahead.read(built / f"cuda-sm_{name}.xz", architecture).kernels[key]
+        found = precompiled.read(built / f"cuda-sm_{name}.xz", architecture).kernels[key]
         assert found == cubins.cubin_of(text, architecture)
 
 
@@ -102,16 +104,16 @@ def test_code_is_what_was_linked(built):
 def test_later_devices_of_a_generation_run_the_code_of_its_first(tmp_path, capability, expected):
     for path, _ in cubins._files(tmp_path, cubins.FILES):
         path.touch()
-    best, *_ = ahead.candidates(capability, tmp_path)
+    best, *_ = precompiled.candidates(capability, tmp_path)
     assert best[1] == expected and best[0].name.startswith("cuda-sm_")
 
 
 def test_other_types_functions_and_losses_are_not(folder):
-    assert ahead.find(ENTRY.kernel, 0, KINDS[:3]) is None
-    assert ahead.find(ENTRIES["count_draws"].kernel, 0, KINDS) is None
+    assert precompiled.find(ENTRY.kernel, 0, KINDS[:3]) is None
+    assert precompiled.find(ENTRIES["count_draws"].kernel, 0, KINDS) is None
     loss = CustomLoss(*(lambda y, score: score - y,) * 3)
     kernel = gradients_kernel(type(loss.formula(0)))
-    assert ahead.key_of(kernel, KINDS) is None and ahead.find(kernel, 0, KINDS) is None
+    assert precompiled.key_of(kernel, KINDS) is None and precompiled.find(kernel, 0, KINDS) is None
 
 
 @pytest.mark.parametrize(
@@ -131,11 +133,11 @@ def test_other_types_functions_and_losses_are_not(folder):
 )
 def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, driver, expected):
     for name in ("cuda-sm_75-80.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
-        _, architectures = ahead.contents_of(tmp_path / name)
-        codes = {n: {"key": ahead.Code("symbol", "stamp", bytes([n]))} for n in architectures}
-        ahead.write(tmp_path / name, (13, 5), codes)
+        _, architectures = precompiled.contents_of(tmp_path / name)
+        codes = {n: {"key": precompiled.Code("symbol", "stamp", bytes([n]))} for n in architectures}
+        precompiled.write(tmp_path / name, (13, 5), codes)
     (tmp_path / "cuda-of-someone-else.xz").write_bytes(b"")
-    found = ahead.archive_for(capability, driver, tmp_path)
+    found = precompiled.archive_for(capability, driver, tmp_path)
     if expected is None:
         assert found is None
     else:
@@ -143,9 +145,9 @@ def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, d
 
 
 def test_edited_sources_are_compiled(folder, monkeypatch):
-    stamp = sources.stamp_of_sources
-    monkeypatch.setattr(sources, "stamp_of_sources", lambda path: stamp(path) + "edited")
-    assert ahead.find(ENTRY.kernel, 0, KINDS) is None
+    stamp = source_stamps.stamp_of_sources
+    monkeypatch.setattr(source_stamps, "stamp_of_sources", lambda path: stamp(path) + "edited")
+    assert precompiled.find(ENTRY.kernel, 0, KINDS) is None
 
 
 def flipped(content: bytes) -> bytes:
@@ -160,10 +162,10 @@ DAMAGE = {
     "something else": lambda content: b"PK\x03\x04 not one of these",
     "no table": lambda content: lzma.compress(b"text"),
     "another format": lambda content: lzma.compress(
-        lzma.decompress(content).replace(b'"format": %d' % ahead.FORMAT, b'"format": 1', 1)
+        lzma.decompress(content).replace(b'"format": %d' % precompiled.FORMAT, b'"format": 1', 1)
     ),
     "another table": lambda content: lzma.compress(
-        b'{"format": %d, "toolkit": 3}\n' % ahead.FORMAT
+        b'{"format": %d, "toolkit": 3}\n' % precompiled.FORMAT
     ),
 }
 
@@ -173,19 +175,19 @@ def test_a_damaged_file_is_named_once_and_passed_over(folder, damage):
     path = folder / "cuda-sm_75-80.xz"
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
     with pytest.warns(RuntimeWarning, match=r"cuda-sm_75-80.xz is damaged .* Install gpuens again"):
-        _, is_ptx = ahead.find(ENTRY.kernel, 0, KINDS)
+        _, is_ptx = precompiled.find(ENTRY.kernel, 0, KINDS)
     assert is_ptx
-    assert ahead.find(ENTRY.kernel, 0, KINDS)[1]  # and no warning
+    assert precompiled.find(ENTRY.kernel, 0, KINDS)[1]  # and no warning
 
 
 def test_a_file_that_the_driver_refuses_is_named_once(folder, monkeypatch):
     def refuse(kernel, is_ptx):
         raise ValueError("CUDA_ERROR_NO_BINARY_FOR_GPU")
 
-    monkeypatch.setattr(ahead, "loaded", refuse)
+    monkeypatch.setattr(precompiled, "loaded", refuse)
     with pytest.warns(RuntimeWarning, match="is refused by the driver .*NO_BINARY_FOR_GPU"):
-        assert ahead.find(ENTRY.kernel, 0, KINDS) is None
-    assert ahead.find(ENTRY.kernel, 0, KINDS) is None
+        assert precompiled.find(ENTRY.kernel, 0, KINDS) is None
+    assert precompiled.find(ENTRY.kernel, 0, KINDS) is None
 
 
 def test_what_is_current_is_not_built_again(folder, monkeypatch):
@@ -196,9 +198,9 @@ def test_what_is_current_is_not_built_again(folder, monkeypatch):
     entries.append(ENTRIES["count_draws"])
     assert not cubins.is_current(folder)
     entries.pop()
-    stamp = sources.stamp_of_sources
+    stamp = source_stamps.stamp_of_sources
     with monkeypatch.context() as edited:
-        edited.setattr(sources, "stamp_of_sources", lambda path: stamp(path) + "edited")
+        edited.setattr(source_stamps, "stamp_of_sources", lambda path: stamp(path) + "edited")
         assert not cubins.is_current(folder)
     assert cubins.is_current(folder)
     (folder / "cuda-sm_120.xz").unlink()
@@ -206,30 +208,32 @@ def test_what_is_current_is_not_built_again(folder, monkeypatch):
 
 
 def test_without_files_nothing_is_asked(monkeypatch, tmp_path):
-    monkeypatch.setattr(ahead, "FOLDER", tmp_path / "nowhere")
-    monkeypatch.setattr(ahead, "capability_of", None)
-    assert ahead.find(ENTRY.kernel, 0, KINDS) is None
+    monkeypatch.setattr(precompiled, "FOLDER", tmp_path / "nowhere")
+    monkeypatch.setattr(precompiled, "capability_of", None)
+    assert precompiled.find(ENTRY.kernel, 0, KINDS) is None
 
 
 def test_the_launcher_looks_for_it_before_it_compiles(monkeypatch):
     asked = []
     found = {"ahead": SimpleNamespace(handle=1), "now": SimpleNamespace(handle=2)}
-    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
+    monkeypatch.setattr(
+        kernel_origins, "_names", {name: set() for name in kernel_origins.of_cuda()}
+    )
     monkeypatch.setattr(launching, "_kernels", {})
     monkeypatch.setattr(launching, "bindings", lambda: SimpleNamespace(CUfunction=int))
-    monkeypatch.setattr(ahead, "find", lambda *kernel: asked.append(kernel) or found["ahead"])
+    monkeypatch.setattr(precompiled, "find", lambda *kernel: asked.append(kernel) or found["ahead"])
     monkeypatch.setattr(launching, "compiled", lambda *kernel: found["now"])
     assert launching.kernel_for(ENTRY.kernel, 3, KINDS).handle == 1
     assert launching.kernel_for(ENTRY.kernel, 3, KINDS).handle == 1
     found["ahead"] = None
     assert launching.kernel_for(ENTRY.kernel, 4, KINDS).handle == 2
     assert asked == [(ENTRY.kernel, 3, KINDS), (ENTRY.kernel, 4, KINDS)]
-    assert list(map(len, origins.of_cuda().values())) == [0, 0, 1]
+    assert list(map(len, kernel_origins.of_cuda().values())) == [0, 0, 1]
 
 
 def test_without_numba_cuda_a_kernel_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(launching, "_kernels", {})
-    monkeypatch.setattr(ahead, "find", lambda *kernel: None)
+    monkeypatch.setattr(precompiled, "find", lambda *kernel: None)
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     message = "The kernel add_values did not come compiled .* numba-cuda.* pip install 'gpuens"
     with pytest.raises(RuntimeError, match=message):
@@ -241,8 +245,8 @@ def test_looking_for_kernels_imports_no_compiler():
     code = (
         "import sys\n"
         "from gpuens.kernels.growth.cuda import grow\n"
-        "from gpuens.kernels.runtime.cuda import ahead\n"
-        "assert ahead.key_of(grow.open_nodes, ()) and ahead.stamp_of(grow.open_nodes)\n"
+        "from gpuens.kernels.runtime.cuda import precompiled\n"
+        "assert precompiled.key_of(grow.open_nodes, ()) and precompiled.stamp_of(grow.open_nodes)\n"
         "print(sorted({'numba', 'llvmlite', 'numba_cuda'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -253,9 +257,9 @@ def test_cuda_core_takes_the_code(built):
     """Objects are made without a driver."""
     files = (("cuda-sm_75-80.xz", 80, False), ("cuda-ptx_75.xz", 75, True))
     for name, architecture, is_ptx in files:
-        archive = ahead.read(built / name, architecture)
+        archive = precompiled.read(built / name, architecture)
         for kernel in archive.kernels.values():
-            found = ahead.object_of(kernel, is_ptx)
+            found = precompiled.object_of(kernel, is_ptx)
             assert found.code_type == ("ptx" if is_ptx else "cubin")
             assert found.name == kernel.symbol
 
@@ -274,7 +278,7 @@ class Bindings:
     def __init__(self) -> None:
         self.kernels: list[machine.Kernel] = []
 
-    def loaded(self, kernel: ahead.Code, is_ptx: bool) -> SimpleNamespace:
+    def loaded(self, kernel: precompiled.Code, is_ptx: bool) -> SimpleNamespace:
         self.kernels.append(machine.load(kernel.code.decode(), kernel.symbol))
         return SimpleNamespace(handle=len(self.kernels) - 1)
 
@@ -290,8 +294,8 @@ def test_a_launch_runs_the_code_of_a_file(folder, monkeypatch, capsys):
     """The PTX, from which the cubins are linked, with the words that the launcher writes; the
     report says where it came from."""
     bindings = Bindings()
-    monkeypatch.setattr(ahead, "loaded", bindings.loaded)
-    monkeypatch.setattr(ahead, "capability_of", lambda device: (15, 0))
+    monkeypatch.setattr(precompiled, "loaded", bindings.loaded)
+    monkeypatch.setattr(precompiled, "capability_of", lambda device: (15, 0))
     monkeypatch.setattr(launching, "bindings", lambda: bindings)
     monkeypatch.setattr(launching, "enter", lambda device: None)
     monkeypatch.setattr(launching, "stream_at", lambda pointer: pointer)
