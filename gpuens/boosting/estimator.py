@@ -6,6 +6,7 @@ import copy
 import sys
 from abc import abstractmethod
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -28,7 +29,9 @@ from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
+from ..inputs.categories import read_features
 from ..inputs.category_bins import set_bins
+from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.growth.params import GrowthParams
@@ -38,7 +41,6 @@ from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
-from ..tables.reading import training_features
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
 from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled, tries_symmetric
@@ -217,9 +219,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if is_auto(self.learning_rate):
             self.learning_rate_ = chosen.learning_rate
         tries = searches and not is_sparse and tries_symmetric(self, (n_counted, shape[1]))
-        shapes = [settings.params, of_symmetric_trees(settings.params)][: 1 + tries]
+        shapes = [settings.params]
+        if tries:
+            shapes.append(of_symmetric_trees(settings.params))
         plans = [boosting_plan(chosen, loss, own, size, device) for own in shapes]
-        plan = max(plans, key=lambda plan: plan.total)
+        plan = max(plans, key=attrgetter("total"))
         plan.require()
         if workers.collective.group.rank == 0:
             patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
@@ -502,10 +506,22 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
         workers = rows.workers
-        values = training_features(
-            rows.X, device, estimator=self, reset=fit and reset, name=X, workers=workers
-        )
-        table = table_of(values, workers)
+        table = table_of(rows.X, workers)
+        if not table.is_binned:
+            values = read_features(
+                rows.X,
+                home_of(rows.X, device),
+                estimator=self,
+                reset=fit and reset,
+                categorical_features=self.categorical_features,
+                name=X,
+                workers=workers,
+            ).values
+            if workers is not ONE_WORKER:
+                values = agreed_table(values, self, workers)
+            table = table_of(values, workers)
+        elif fit and reset:
+            rows.X.describe(self)
         n = table.shape[0]
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)

@@ -28,13 +28,14 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
+from ..inputs.categories import read_features
 from ..inputs.labels import class_numbers, factors_of_keys, labels_of_all, read_labels
+from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..tables.binned_table import BinnedTable
-from ..tables.reading import training_features
 from .binned import beside_bins, cart_table_of_bins
 from .criteria import (
     CLASSIFICATION,
@@ -85,7 +86,7 @@ class CartEstimator(ForestEstimator, ABC):
         """
         if isinstance(X, BinnedTable):
             y, sample_weight = beside_bins(X, y, sample_weight, keeps_values)
-        values = training_features(X, device, estimator=self, workers=workers)
+        values = self._read_values(X, device, workers)
         n_own, n_features = values.shape
         n_rows, itemsize = rows_of_all(n_own, workers), values.itemsize
         if not device.is_gpu:
@@ -119,6 +120,25 @@ class CartEstimator(ForestEstimator, ABC):
         kept = values if keeps_values else None
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, workers)
+
+    def _read_values(self, X: Any, device: Device, workers: Workers) -> Any:
+        """Read the features and set the attributes that describe them."""
+        values: Any = X
+        if isinstance(X, BinnedTable):
+            X.describe(self)
+        else:
+            values = read_features(
+                X,
+                home_of(X, device),
+                estimator=self,
+                categorical_features=self.categorical_features,
+                workers=workers,
+            ).values
+        if workers is ONE_WORKER:
+            return values
+        if isinstance(values, BinnedTable):
+            raise TypeError("X must be an array or a data frame where workers share the rows.")
+        return agreed_table(values, self, workers)
 
     def _warn_if_no_split(self, forest: Forest, data: TrainingData, n_rows: int) -> None:
         """Warn if no tree has a split; each has seen so many rows."""

@@ -197,6 +197,8 @@ class BinsTable(FeatureTable):
     without_values = "a BinnedTable", "which has no values", "the rows as an array"
 
     def fit_binner(self, model: Any, weight: Array, device: Device) -> Binner:
+        if self.workers is not ONE_WORKER:
+            raise TypeError("X must be an array or a data frame where workers share the rows.")
         binner: Binner = self.values.binner_for(int(model.max_bins), int(model.cat_hash_groups))
         return binner
 
