@@ -188,7 +188,8 @@ def test_without_a_compiler_there_is_one_sentence(package, monkeypatch):
     ("system", "machine", "has_folder", "expected"),
     [
         ("Linux", "x86_64", False, True), ("Linux", "x86_64", True, False),
-        ("Linux", "aarch64", False, False), ("Darwin", "x86_64", False, False),
+        ("Linux", "aarch64", False, True), ("Darwin", "arm64", False, True),
+        ("Linux", "riscv64", False, False), ("FreeBSD", "x86_64", False, False),
     ],
 )  # fmt: skip
 def test_what_is_installed_from_sources(
