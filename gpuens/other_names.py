@@ -278,7 +278,7 @@ EQUIVALENTS = (
         "simple_ctr combinations_ctr per_feature_ctr ctr_description ctr_target_border_count "
         "ctr_history_unit final_ctr_computation_mode model_size_reg has_time "
         "fold_permutation_block fold_len_multiplier approx_on_full_history",
-        "categorical_features", "categories are split as sets, without means of the target", "C",
+        "categorical_features", "few categories are split as sets, many by mean gradients", "C",
     ),
     Equivalent(
         "text_features tokenizers dictionaries feature_calcers text_processing "

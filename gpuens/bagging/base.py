@@ -247,10 +247,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         """
         check_is_fitted(self)
         members = self.estimators_
-        if not hasattr(type(members[0]), "n_trees_per_iteration_"):
+        others = [own for own in members if not hasattr(type(own), "n_trees_per_iteration_")]
+        if others:
             raise TypeError(
                 f"averaged() is for bags of gradient boosting of gpuens, got members of type "
-                f"{type(members[0]).__name__}. Predict with the bag."
+                f"{type(others[0]).__name__}. Predict with the bag."
             )
         everything = np.arange(self.n_features_in_)
         if not all(np.array_equal(own, everything) for own in self.estimators_features_):

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import to_numpy
-from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResult, train
+from ..estimators.training import (
+    INTERRUPTED,
+    Evaluation,
+    Rounds,
+    TrainingPlan,
+    TrainingResult,
+    train,
+)
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
@@ -78,9 +85,9 @@ def rounds_for(
     metric: Metric,
     has_constant: bool,
     most: int,
-) -> tuple[int, float]:
-    """Return the number of rounds after which a metric of the rows held out is best, and its
-    score then, of which higher is better.
+) -> tuple[int, float, bool]:
+    """Return the number of rounds after which a metric of the rows held out is best, its score
+    then, of which higher is better, and whether the search was not ended by Ctrl-C.
 
     Parameters
     ----------
@@ -117,8 +124,9 @@ def rounds_for(
     with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
         found = train(folds, plan)
     if np.isnan(found.evals[DATA][metric.name]).all():
-        return FIXED_ROUNDS, -math.inf
-    return max(stopping.best_iteration, 1), stopping.best  # Ctrl-C ends the search alone
+        return FIXED_ROUNDS, -math.inf, True
+    # Ctrl-C ends the search alone.
+    return max(stopping.best_iteration, 1), stopping.best, found.stopped != INTERRUPTED
 
 
 def _mean_of_known(values: Sequence[float]) -> float:

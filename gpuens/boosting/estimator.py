@@ -318,11 +318,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         found = []
         for params in shapes:
             own = replace(training, settings=replace(training.settings, params=params))
-            n, score = rounds_for(own, builder, fold_of, n_folds, metric, has_constant, most)
+            n, score, is_whole = rounds_for(
+                own, builder, fold_of, n_folds, metric, has_constant, most
+            )
             found.append((score, n, own))
+            if not is_whole:
+                break
         _, n_rounds, training = max(found, key=lambda each: each[0])  # the first of equal ones
         is_symmetric = training.settings.params.is_symmetric == 1
-        self.grow_policy_ = "symmetric" if is_symmetric else "lossguide"
+        tried = "symmetric" if is_symmetric else "lossguide"
+        self.grow_policy_ = tried if is_auto(self.grow_policy) else self.grow_policy
         if self.verbose:
             trees = " of symmetric trees" if is_symmetric else ""
             print(

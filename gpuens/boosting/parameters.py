@@ -262,9 +262,11 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     def limit(value: int | None) -> int:
         return UNLIMITED if value is None else min(int(value), UNLIMITED)
 
-    params = GrowthParams(
-        max_leaves=limit(estimator.max_leaf_nodes),
-        max_depth=limit(estimator.max_depth),
+    by_levels = estimator.grow_policy in ("depthwise", "symmetric")
+    depth = DEPTH_OF_LEVELS if by_levels and estimator.max_depth is None else estimator.max_depth
+    return GrowthParams(
+        max_leaves=UNLIMITED if by_levels else limit(estimator.max_leaf_nodes),
+        max_depth=min(limit(depth), UNLIMITED - by_levels),
         min_samples_leaf=limit(estimator.min_samples_leaf),
         min_sum_hessian=float(estimator.min_sum_hessian),
         l2=float(estimator.l2_regularization),
@@ -277,20 +279,13 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
         min_samples_split=limit(split if is_count(split) else max(2, math.ceil(split * n_rows))),
+        is_symmetric=int(estimator.grow_policy == "symmetric"),
     )
-    if estimator.grow_policy == "depthwise":
-        return _by_levels(params)
-    return of_symmetric_trees(params) if estimator.grow_policy == "symmetric" else params
 
 
 def of_symmetric_trees(params: GrowthParams) -> GrowthParams:
-    """Return the limits of symmetric trees, which grow by levels."""
-    return _by_levels(params)._replace(is_symmetric=1)
-
-
-def _by_levels(params: GrowthParams) -> GrowthParams:
-    depth = DEPTH_OF_LEVELS if params.max_depth == UNLIMITED else params.max_depth
-    return params._replace(max_leaves=UNLIMITED, max_depth=depth)
+    """Return the settings of symmetric trees where no limit of trees is set."""
+    return params._replace(is_symmetric=1, max_leaves=UNLIMITED, max_depth=DEPTH_OF_LEVELS)
 
 
 def most_path_features(interaction_cst: Any) -> int:

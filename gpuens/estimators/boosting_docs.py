@@ -234,7 +234,7 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
     learning_rate_ : float
         The rate that was chosen, where ``learning_rate="auto"``.
     grow_policy_ : str
-        The shape of the trees, where rounds were searched for: "lossguide" or "symmetric".
+        The shape of the trees, where rounds were searched for: with "auto" the chosen one.
     best_iteration_ : int
         The round with the best value of the first metric on the first evaluation set, from 1 (0:
         the model without trees); ``n_iter_`` if none was recorded.

@@ -38,6 +38,11 @@ def averaged_model(models: Sequence[Any]) -> Any:
             "averaged() cannot average members with loss='cox', each of which has its own baseline "
             "hazard: predict with the bag."
         )
+    if any(type(model) is not type(first) or model.loss != first.loss for model in models):
+        raise ValueError(
+            "averaged() cannot average members with different losses, whose raw predictions are of "
+            "different kinds: fit the bag again with warm_start=False."
+        )
     if not all(_fits(first, model) for model in models):
         raise ValueError(
             "averaged() cannot average members that know different classes, categories or outputs: "

@@ -40,7 +40,9 @@ class BinnedTable:
     - ``max_bins`` is that of the estimator, and with more than 200,000 rows, from which cut points
       are chosen by a sample, ``random_state`` too;
     - no rows are held out (the bins here are those of all rows), and ``class_weight`` is None (cut
-      points here follow ``sample_weight`` alone).
+      points here follow ``sample_weight`` alone);
+    - no feature has more categories than ``max_bins``, or ``cat_hash_groups`` of boosting is a
+      number (means of the target do not order categories here).
 
     Trees and forests take tables that were made without weights, which are passed to ``fit``.
 

@@ -327,3 +327,31 @@ def test_a_warm_start_needs_a_number():
 def test_a_search_has_no_model():
     with pytest.raises(RuntimeError, match="no model"):
         auto.no_model(None)
+
+
+SHAPED: dict[str, Any] = {"device": "cpu", "random_state": 3}
+
+
+@pytest.mark.parametrize("policy", ["lossguide", "depthwise", "symmetric", "auto"])
+def test_the_shape_that_was_used_is_known(policy):
+    model = GradientBoostingRegressor(**SHAPED, grow_policy=policy).fit(X, Y)
+    shape = model.grow_policy_
+    assert shape == policy or (policy == "auto" and shape in ("lossguide", "symmetric"))
+    same = GradientBoostingRegressor(
+        **SHAPED, n_estimators=model.n_iter_, learning_rate=model.learning_rate_, subsample=0.8,
+        colsample_bynode=0.6, grow_policy=shape,
+    )  # fmt: skip
+    assert same.fit(X, Y).forest_.fingerprint() == model.forest_.fingerprint()
+
+
+def test_other_limits_of_trees_are_obeyed():
+    for more in ({"max_depth": 3}, {"max_leaf_nodes": 8}):
+        assert GradientBoostingRegressor(**SHAPED | more).fit(X, Y).grow_policy_ == "lossguide"
+
+
+def test_rows_held_out_decide_between_shapes():
+    rows = np.random.default_rng(1).normal(size=(600, 6))
+    smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]
+    model = GradientBoostingRegressor(**SHAPED).fit(rows, smooth)
+    assert model.grow_policy_ == "symmetric"
+    assert GradientBoostingRegressor(**SHAPED, n_estimators=5).fit(rows, smooth).n_iter_ == 5

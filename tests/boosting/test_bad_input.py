@@ -307,6 +307,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "learning_rate": [0, 0.0, -0.1, NAN, INF, "0.1", None, True],
     "max_depth": COUNT,
     "max_leaf_nodes": [1, *COUNT],
+    "grow_policy": ["symmetrical", "", 1, None],
     "min_samples_split": [1, 0, -1, 0.0, 1.5, "3", NAN, None],
     "min_samples_leaf": [*COUNT, None],
     "min_sum_hessian": AMOUNT,

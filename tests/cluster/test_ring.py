@@ -222,7 +222,7 @@ import numpy as np
 from gpuens import GradientBoostingRegressor
 from gpuens.cluster.rendezvous import Place, join_ring, open_listener
 from gpuens.cluster.ring import WorkerLostError
-from gpuens.kernels.runtime.collective import Share, sharing
+from gpuens.kernels.runtime.collective import Workers, sharing
 
 class Tell:
     runs_on_every_worker = True
@@ -239,7 +239,7 @@ rows = slice(first, ends[rank])
 place = Place(rank, [tuple(a) for a in addresses], "token")
 try:
     with join_ring(place, listener, heartbeat, 60.0) as ring:
-        with sharing(Share(ring, first, ends[rank] - first, ends[-1])):
+        with sharing(Workers(ring, first, ends[rank] - first, ends[-1])):
             model = GradientBoostingRegressor(callbacks=[Tell()], **params).fit(X[rows], y[rows])
     print(model.forest_.fingerprint(), flush=True)
 except WorkerLostError as error:

@@ -33,9 +33,9 @@ import json, warnings
 from pathlib import Path
 import cupy, numpy as np
 from gpuens.devices import placement
-from gpuens.kernels.runtime.cuda import ahead, launching, target
+from gpuens.kernels.runtime.cuda import precompiled, launching, target
 from gpuens.kernels.statistics.cuda.add_leaf_values import add_values
-ahead.FOLDER = Path({folder!r})
+precompiled.FOLDER = Path({folder!r})
 def arrays(n):
     return cupy.zeros((3, n)), cupy.zeros((3, n), np.int32), cupy.zeros((3, 7))
 def launch(given, *, blocks=4, threads=256, factor=0.5, shared=0):
@@ -205,12 +205,12 @@ def noting(function, blocks, threads, device, stream, args, shared=0):
 launching.start = noting
 import gpuens
 from gpuens.datasets import make_higgs_like
-from gpuens.kernels.runtime import origins
+from gpuens.kernels.runtime import kernel_origins
 X, y = make_higgs_like(300, 5)
 def fitted(device):
     return gpuens.{cls}(n_estimators=2, device=device, random_state=0, **{settings}).fit(X, y)
 assert fitted("cuda").forest_.fingerprint() == fitted("cpu").forest_.fingerprint()
-assert not origins.of_cuda()[origins.COMPILED]
+assert not kernel_origins.of_cuda()[kernel_origins.COMPILED]
 print(json.dumps(started))
 """
 GROWTH = ["add_tiles", "best_of_features", "choose_nodes", "move_apart"]

@@ -223,7 +223,7 @@ def test_categories_of_rows_of_weight_zero_alone(cls):
 def test_such_categories_take_no_bins_of_boosting():
     X, y, used = rows()
     X[~used, 2] += np.arange(N_OTHERS) % 290
-    settings = {"categorical_features": [2], "n_estimators": 1, "device": "cpu"}
+    settings = {"categorical_features": [2], "n_estimators": 1, "cat_hash_groups": 1}
     model = gpuens.GradientBoostingRegressor(**settings).fit(X, y, used.astype(float))
     assert np.array_equal(model._binner.bins[2][:8], np.arange(8))
 

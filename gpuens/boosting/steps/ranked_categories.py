@@ -41,8 +41,9 @@ FREQUENT = 30
 LEAST_CREDIBLE = 2.0
 """Features are ranked if a mean becomes as credible as that of all by so many times the rows of an
 average category at most. Else the order is mostly noise."""
-PURPOSE_PARTS = 0x202
-"""Purpose of the draw of a row's part, different from those in ``rng`` and ``category_bins``."""
+PURPOSE_PARTS = 0x203
+"""Purpose of the draw of a row's part, different from those in ``rng``, ``category_bins`` and
+``dropout``."""
 _draw, _subkey = vectorise(draw), vectorise(subkey)
 
 OwnBins = Mapping[int, np.ndarray]
@@ -160,9 +161,9 @@ class MeanGradients:
         place = category * N_PARTS + self._part
         of_part = [np.bincount(place, w, n_categories * N_PARTS) for w in (sums, weight)]
         total, mass = (own.reshape(n_categories, N_PARTS).sum(axis=1) for own in of_part)
-        means = total / (mass + credible)
+        means = _quotients(total, mass + credible)
         others = total[category] - of_part[0][place], mass[category] - of_part[1][place]
-        of_others = others[0] / (others[1] + credible)
+        of_others = _quotients(others[0], others[1] + credible)
         is_frequent = np.bincount(category, minlength=n_categories) >= FREQUENT
         return means, np.where(is_frequent[category], means[category], of_others)
 
@@ -174,24 +175,45 @@ class MeanGradients:
         return cut_points(values, weight, max_bins)
 
 
+def _quotients(sums: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Return means, zero without any mass: there only the mean of all rows is known."""
+    return np.divide(sums, masses, out=np.zeros_like(sums), where=masses > 0)
+
+
 def _features_to_rank(
     model: Any, rows: RawRows, binner: Binner, loss: Loss, is_new: bool
 ) -> list[int]:
     if not isinstance(binner, CategoryBinner):
         return []
     if not is_new:
-        if binner.is_ranked.any() and model.dropout:
-            raise ValueError(
-                f"dropout={model.dropout} cannot leave out trees that were trained without it on "
-                f"features of more categories than max_bins={model.max_bins}: set dropout=0.0, or "
-                "warm_start=False."
-            )
+        if binner.is_ranked.any():
+            _require_continuable(model, rows)
         return np.flatnonzero(binner.is_ranked).tolist()
     has_values = not (rows.table.is_binned or rows.table.is_sparse)
     can_rank = has_values and loss.n_outputs == 1 and not (model.dropout or model.linear_leaves)
     if not (is_auto(model.cat_hash_groups) and can_rank):
         return []
     return np.flatnonzero(model._n_categories() > int(model.max_bins)).tolist()
+
+
+def _require_continuable(model: Any, rows: RawRows) -> None:
+    """Refuse what cannot go on after trees on features whose categories are ranked."""
+    of_features = f"features of more categories than max_bins={model.max_bins}"
+    if model.dropout:
+        raise ValueError(
+            f"dropout={model.dropout} cannot leave out trees that were trained without it on "
+            f"{of_features}: set dropout=0.0, or warm_start=False."
+        )
+    if model.linear_leaves:
+        raise ValueError(
+            f"linear_leaves=True cannot continue trees that were trained without it on "
+            f"{of_features}: set linear_leaves=False, or warm_start=False."
+        )
+    if rows.table.is_binned:
+        raise ValueError(
+            f"X is a BinnedTable, whose bins are not those of a model that was trained on "
+            f"{of_features}: pass the rows as an array or a data frame, or train a new model."
+        )
 
 
 def _categories(rows: RawRows, feature: int, missing: int) -> np.ndarray:
