@@ -99,11 +99,12 @@ class SearchedBoosting(BoostingEstimator):
         metric = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)[0]
         parts: tuple[Any, ...] = tuple(trained.codes)
         codes: list[Any] = [trained.codes]
+        folds, has_constant = self._folds(training), getattr(self, "init", None) is None
         is_small = training.n_rows * start.n_features <= CELLS_WORTH_THREADS
         if is_small and all(isinstance(part, np.ndarray) for part in parts):
-            kind = type(trained.codes)
-            codes = [kind(*(part.view() for part in parts)) for _ in range(max(PARTS, MEMBERS))]
-        return FoldedTable(training, start, self._folds(training), metric, codes)
+            kind, n_codes = type(trained.codes), max(len(folds), MEMBERS)
+            codes = [kind(*(part.view() for part in parts)) for _ in range(n_codes)]
+        return FoldedTable(training, start, folds, metric, codes, has_constant)
 
     def _folds(self, training: Training) -> list[Fold]:
         """Return the rows to train on and to hold out."""

@@ -303,3 +303,33 @@ class TestParameters:
         table[:, 0] = np.linspace(0, 1, 50)
         assert (np.diff(model.predict(table)) >= 0).all()
         assert template.random_state is None and isinstance(model.forest_, Forest)
+
+
+class TestFolds:
+    def test_each_fold_has_codes_of_its_own(self, monkeypatch):
+        """Growth keeps its workspace with them: two trainings at a time must not share it."""
+        seen = []
+
+        def keep(table, *args):
+            seen.append(table)
+            return search.SettingSearch(table, *args)
+
+        monkeypatch.setattr(boosting, "SettingSearch", keep)
+        models = [
+            TunedRegressor(REGRESSOR, budget=1, cv=8, n_jobs=j).fit(X, Y) for j in (1, 4)
+        ]
+        assert len({id(codes) for codes in seen[0].codes}) == 8
+        assert prints(models[0]) == prints(models[1])
+
+    def test_a_start_at_zero_is_scored_from_zero(self):
+        model = GradientBoostingRegressor(**QUICK, init="zero")
+        slow = {"learning_rate": [1e-4], "max_leaf_nodes": [2]}
+        tuned = TunedRegressor(model, budget=2, cv=2, param_distributions=slow).fit(X, 100 + Y)
+        assert tuned.cv_results_["mean_test_score"][1] < -1000
+
+    def test_low_rates_end_at_the_most_rounds(self, monkeypatch):
+        monkeypatch.setattr(candidate, "MOST_ROUNDS", 30)
+        tuned = TunedRegressor(
+            REGRESSOR, budget=2, cv=2, param_distributions={"learning_rate": [1e-4, 0.02]}
+        ).fit(X, Y)
+        assert tuned.cv_results_["n_trained"].max() <= 30
