@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,20 +16,25 @@ from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.data.auto_values import MOST_ROUNDS, settled
 from ..boosting.estimator import BoostingEstimator
 from ..boosting.metrics import metrics_for
-from ..boosting.parameters import check_parameters
+from ..boosting.parameters import check_parameters, rules_of_columns
 from ..boosting.regressor import GradientBoostingRegressor
 from ..boosting.round_data import BoostingResult, RoundSettings, Training
+from ..boosting.steps.ranked_categories import NO_BINS, rank_categories
 from ..boosting.steps.rare_categories import smooth_categories
 from ..combining.folds import Fold, folds_of
 from ..devices.placement import Device, places_beside, to_numpy
 from ..devices.threads import map_in_threads
 from ..estimators.nothing_learned import warn_user
 from ..estimators.parameters import threads_of
+from ..inputs.category_bins import set_bins
+from ..inputs.sparse_bins import NarrowBinner
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.dtypes import Codes
+from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
 from .search import MEMBERS, SettingSearch
-from .space import CATEGORICAL, NUMERIC, Budget, draws
+from .space import Budget, draws, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
@@ -77,7 +83,7 @@ class SearchedBoosting(BoostingEstimator):
         kept = list(sets)
         if searches:
             table = self._table(sets[0], settings, device, binner, memory)
-            search = self._search(table, begin)
+            search = self._search(table, begin, len(searches))
             search.explore()
             if search.best(1):
                 self.found_ = search
@@ -93,8 +99,17 @@ class SearchedBoosting(BoostingEstimator):
         self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any
     ) -> FoldedTable:
         loss, builder = self._begin(rows, None, settings, device)
-        start = builder.freeze()
+        start, own_bins = builder.freeze(), NO_BINS
+        settings = replace(settings, in_pieces=memory.in_pieces)
+        if self._categories is not None:
+            ranking = loss, start.base, binner, settings, device
+            binner, settings, own_bins = rank_categories(self, rows, True, *ranking)
+            self._binner = binner if own_bins else self._binner
         _, trained = self._bin(rows, start, binner, device, None, memory.streams)
+        for feature, bins in own_bins.items():
+            set_bins(cast(Codes, trained.codes), feature, device.asarray(bins))
+        if memory.streams:
+            trained.codes = streamed(trained.codes, memory.n_resident)
         training = Training(trained, binner, loss, settings, device)
         metric = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)[0]
         parts: tuple[Any, ...] = tuple(trained.codes)
@@ -124,24 +139,29 @@ class SearchedBoosting(BoostingEstimator):
         asked = [np.sort(rows[order[part == k]]) for k in range(n_folds)]
         return [Fold(np.setdiff1d(rows, own, assume_unique=True), own) for own in asked]
 
-    def _search(self, table: FoldedTable, begin: float) -> SettingSearch:
+    def _search(self, table: FoldedTable, begin: float, n_defaults: int) -> SettingSearch:
         device = table.training.device
         n_threads = min(threads_of(self.n_jobs), len(table.codes))
-        candidates = self._candidates(table)
+        candidates = self._candidates(table, n_defaults)
         run = in_threads(n_threads, device)
         return SettingSearch(
-            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin
-        )
+            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin,
+            n_defaults,
+        )  # fmt: skip
 
-    def _candidates(self, table: FoldedTable) -> Iterator[Candidate]:
-        """Yield the default, and settings of the space."""
+    def _candidates(self, table: FoldedTable, n_defaults: int) -> Iterator[Candidate]:
+        """Yield the default, with each of the shapes of trees that it chooses from, and settings of
+        the space."""
         space = self.plan.space
         if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
-            space = {**NUMERIC, **CATEGORICAL} if has_categories else NUMERIC
+            space = space_of(has_categories, n_defaults > 1)
         seed = int(self._seed)
-        yield self._candidate(0, {}, table)
-        for number, params in enumerate(draws(space, seed % 2**31), 1):
+        defaults: list[dict[str, Any]] = [{}]
+        if n_defaults > 1:
+            defaults = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
+        found = chain(defaults, draws(space, seed % 2**31))
+        for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 
     def _candidate(self, number: int, params: dict[str, Any], table: FoldedTable) -> Candidate:
@@ -153,6 +173,11 @@ class SearchedBoosting(BoostingEstimator):
         chosen = settled(model, training.loss, training.n_rows, is_sparse, False, False)
         shape = training.n_rows, table.forest.n_features
         settings = chosen._round_settings(MOST_ROUNDS, shape)
+        rules, shared = settings.rules, training.settings
+        if isinstance(training.binner, NarrowBinner):
+            rules = rules_of_columns(rules, training.binner.features)
+        rules = rules._replace(categorical=shared.rules.categorical)
+        settings = replace(settings, rules=rules, in_pieces=shared.in_pieces)
         own = smooth_categories(model, replace(training, settings=settings), True)
         return Candidate(number, params, own.settings, table)
 

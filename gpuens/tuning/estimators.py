@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.classifier import GradientBoostingClassifier
+from ..boosting.data.auto_values import is_auto
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
 from ..estimators.base import Exportable, Savable
@@ -21,6 +22,7 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor, SearchPlan
+from .candidate import Candidate
 from .search import stderr
 from .space import check_space, read_budget
 
@@ -72,7 +74,7 @@ TUNED = """Parameters
     forest_ : Forest
         Its trees.
     best_params_ : dict
-        The best single setting; empty for the default.
+        The best single setting; empty for the default, or its ``grow_policy`` where it chooses.
     best_score_ : float
         Its score on the rows held out, greater is better (the loss with a minus sign).
     ensemble_score_ : float
@@ -82,7 +84,7 @@ TUNED = """Parameters
     weights_ : float64 ndarray, shape (n_members,)
         Their weights, which sum to one.
     cv_results_ : dict
-        An entry for each setting tried, the first of which is the default: "params",
+        An entry for each setting tried, the first of which are the default: "params",
         "mean_test_score" (greater is better), "rank_test_score" (from 1), "n_rounds" (the best
         number of rounds so far), "n_trained" (rounds until it was ended or fell behind) and
         "fit_time" (seconds of all its folds).
@@ -93,9 +95,11 @@ TUNED = """Parameters
 
     Notes
     -----
-    The table is binned once, and all trainings share it. The default goes first; other settings
-    are drawn at random, pause twice and go on where they are among the best third there
-    (asynchronous successive halving; Li et al. 2020). Pauses are at equal sums of learning rates:
+    The table is binned once, and all trainings share it. The default goes first, and is trained to
+    the end: where its ``grow_policy="auto"`` would try two shapes of trees, the first setting is
+    "lossguide" and the second one "symmetric". Other settings are drawn at random, pause twice and
+    go on where they are among the best third of those that reached the pause (asynchronous
+    successive halving; Li et al. 2020). Pauses are at equal sums of learning rates:
     low rates need more rounds. The best settings are weighted by greedy selection on the raw
     predictions of the rows held out (Caruana et al. 2004), and those with a weight trained on all
     rows.
@@ -103,7 +107,9 @@ TUNED = """Parameters
     The space: ``learning_rate`` 0.02, 0.03, 0.045, 0.07; ``max_leaf_nodes`` 8, 16, 24, 40, 64, 100;
     ``min_samples_leaf`` 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10; ``subsample``
     0.5, 0.65, 0.8, 0.95; ``colsample_bynode`` 0.4, 0.6, 0.8, 1; with categories also ``cat_smooth``
-    "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30.
+    "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30. Where the default tries symmetric trees, half of
+    the settings have ``grow_policy="symmetric"``, with ``max_depth`` 4, 5, 6, 7, 8 in place of
+    ``max_leaf_nodes``.
 
     A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""
@@ -200,6 +206,8 @@ class Tuned(Savable, Exportable, BaseEstimator):
     def _keep(self, search: SearchedBoosting, model: Any) -> None:
         """Take over what a search has learned, and move it into a plain estimator."""
         left_out = {*model.get_params(deep=False), "plan", "found_"}
+        if search.found_ is not None:
+            settle_attributes(search, search.found_.members)
         vars(model).update({k: v for k, v in vars(search).items() if k not in left_out})
         self.estimator_ = model
         if search.found_ is None:
@@ -252,6 +260,18 @@ class Tuned(Savable, Exportable, BaseEstimator):
         tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
         tags.array_api_support = own.array_api_support
         return tags
+
+
+def settle_attributes(search: SearchedBoosting, members: Sequence[Candidate]) -> None:
+    """Keep what "auto" has become where all members agree."""
+    found = {"grow_policy_": {m.params.get("grow_policy", search.grow_policy) for m in members}}
+    found["grow_policy_"] = {"lossguide" if is_auto(p) else p for p in found["grow_policy_"]}
+    if "learning_rate_" in vars(search):
+        found["learning_rate_"] = {m.rate for m in members}
+    for name, values in found.items():
+        vars(search).pop(name, None)
+        if len(values) == 1:
+            vars(search)[name] = values.pop()
 
 
 @documented(

@@ -22,7 +22,7 @@ from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
-from gpuens.tuning.space import draws, read_budget
+from gpuens.tuning.space import draws, read_budget, space_of
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
 CLASSES = np.array(["few", "some", "many"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
@@ -333,3 +333,41 @@ class TestFolds:
             REGRESSOR, budget=2, cv=2, param_distributions={"learning_rate": [1e-4, 0.02]}
         ).fit(X, Y)
         assert tuned.cv_results_["n_trained"].max() <= 30
+
+
+class TestDefault:
+    def test_it_has_both_shapes_of_trees_where_it_chooses(self):
+        template = GradientBoostingRegressor(learning_rate=0.3)
+        model = TunedRegressor(template, budget=2, cv=2).fit(X, Y)
+        policies = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
+        assert model.cv_results_["params"] == policies
+        found = {policies[k]["grow_policy"] for k in model.members_}
+        assert getattr(model.estimator_, "grow_policy_", None) in (found if len(found) == 1 else {None})
+        assert not hasattr(model.estimator_, "learning_rate_")
+
+    def test_the_space_has_symmetric_trees_of_some_depth(self):
+        drawn = [p for p, _ in zip(draws(space_of(True, True), 0), range(30), strict=False)]
+        assert {p["grow_policy"] for p in drawn} == {"lossguide", "symmetric"}
+        for p in drawn:
+            assert ("max_depth" in p) == (p["grow_policy"] == "symmetric")
+            assert ("max_leaf_nodes" in p) == (p["grow_policy"] == "lossguide")
+
+    def test_the_rate_is_known_where_members_agree(self):
+        model = TunedRegressor(GradientBoostingRegressor(max_leaf_nodes=4), budget=1, cv=2)
+        found = model.fit(X, Y).estimator_
+        assert found.learning_rate_ == GradientBoostingRegressor().fit(X, Y).learning_rate_
+        assert found.grow_policy_ == "lossguide"
+
+    def test_more_categories_than_bins_are_ranked(self):
+        """As the estimator ranks them, whose model that of one setting is."""
+        rng = np.random.default_rng(0)
+        c = rng.integers(0, 80, 600)
+        table = pd.DataFrame({"c": pd.Categorical(c.astype(str)), "x": rng.normal(size=600)})
+        y = rng.normal(size=80)[c] + 0.3 * table["x"]
+        template = GradientBoostingRegressor(max_bins=32, cat_smooth=5.0, **QUICK)
+        tuned = TunedRegressor(template, budget=1, cv=2).fit(table, y)
+        plain = clone(template).set_params(
+            n_estimators=int(tuned.cv_results_["n_rounds"][0]), random_state=tuned.estimator_._seed,
+            subsample=0.8, colsample_bynode=0.6,
+        )  # fmt: skip
+        np.testing.assert_allclose(plain.fit(table, y).predict(table), tuned.predict(table))
