@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.data.auto_values import MOST_ROUNDS, settled
@@ -81,10 +82,12 @@ class SearchedBoosting(BoostingEstimator):
         settings, device, binner, memory, _, searches = how
         begin, self.found_ = clock(), None
         kept = list(sets)
+        groups = self._groups(int(sets[0].table.shape[0]))
         if searches:
-            table = self._table(sets[0], settings, device, binner, memory)
+            table = self._table(sets[0], settings, device, binner, memory, groups)
             search = self._search(table, begin, len(searches))
             search.explore()
+            n_trained = sum(candidate.n_trained for candidate in search.candidates)
             if search.best(1):
                 self.found_ = search
                 search.choose()
@@ -92,12 +95,15 @@ class SearchedBoosting(BoostingEstimator):
                 n_iter = forest.n_trees // (forest.n_outputs // forest.width)
                 return BoostingResult(forest, n_iter, {}, "finished")
         why = "the budget is too small for one setting" if searches else "no rows can be held out"
+        if searches and n_trained:
+            why = f"{table.metric.name!r} is not defined on the rows held out"
         warn_user(f"Nothing was tuned: {why}. The model is that of the default.", UserWarning)
         return super()._boost(kept, before, n_rounds, *how)
 
     def _table(
-        self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any
-    ) -> FoldedTable:
+        self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any,
+        groups: np.ndarray | None,
+    ) -> FoldedTable:  # fmt: skip
         loss, builder = self._begin(rows, None, settings, device)
         start, own_bins = builder.freeze(), NO_BINS
         settings = replace(settings, in_pieces=memory.in_pieces)
@@ -114,28 +120,49 @@ class SearchedBoosting(BoostingEstimator):
         metric = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)[0]
         parts: tuple[Any, ...] = tuple(trained.codes)
         codes: list[Any] = [trained.codes]
-        folds, has_constant = self._folds(training), getattr(self, "init", None) is None
+        folds, has_constant = self._folds(training, groups), getattr(self, "init", None) is None
         is_small = training.n_rows * start.n_features <= CELLS_WORTH_THREADS
         if is_small and all(isinstance(part, np.ndarray) for part in parts):
             kind, n_codes = type(trained.codes), max(len(folds), MEMBERS)
             codes = [kind(*(part.view() for part in parts)) for _ in range(n_codes)]
         return FoldedTable(training, start, folds, metric, codes, has_constant)
 
-    def _folds(self, training: Training) -> list[Fold]:
+    def _groups(self, n: int) -> np.ndarray | None:
+        """Return the groups of the rows, checked."""
+        if self.plan.groups is None:
+            return None
+        groups = np.asarray(to_numpy(self.plan.groups))
+        if groups.shape != (n,):
+            raise ValueError(
+                f"groups must hold one group for each of the {n} rows of X, got shape "
+                f"{groups.shape}."
+            )
+        return groups
+
+    def _folds(self, training: Training, groups: np.ndarray | None) -> list[Fold]:
         """Return the rows to train on and to hold out."""
         n, labels = training.n_rows, self._labels_of_folds(training)
         if self.plan.cv is not None:
             y = labels if labels.size else np.zeros(n)
-            how = self.plan.groups, bool(labels.size), self._seed
-            return folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+            how = groups, bool(labels.size), self._seed
+            folds = folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+            require_weight(folds, to_numpy(training.rows.weight))
+            return folds
         rows = np.arange(n)
         if training.rows.weight.size:
             rows = np.flatnonzero(to_numpy(training.rows.weight) > 0)
         order = np.random.default_rng(self._seed).permutation(rows.size)
         if labels.size:
             order = order[np.argsort(labels[rows][order], kind="stable")]
-        part = np.arange(rows.size) % PARTS
-        n_folds = min(-(-PARTS * ROWS_TO_SCORE // rows.size), PARTS)
+        part, n_parts = np.arange(rows.size) % PARTS, PARTS
+        if groups is not None:
+            order, n_parts = np.arange(rows.size), min(PARTS, np.unique(groups[rows]).size)
+            if n_parts < 2:
+                raise ValueError("groups must hold at least two groups, got one.")
+            dealt = GroupKFold(n_parts).split(rows, groups=groups[rows])
+            for k, (_, own) in enumerate(dealt):
+                part[own] = k
+        n_folds = min(-(-PARTS * ROWS_TO_SCORE // rows.size), n_parts)
         asked = [np.sort(rows[order[part == k]]) for k in range(n_folds)]
         return [Fold(np.setdiff1d(rows, own, assume_unique=True), own) for own in asked]
 
@@ -180,6 +207,17 @@ class SearchedBoosting(BoostingEstimator):
         settings = replace(settings, rules=rules, in_pieces=shared.in_pieces)
         own = smooth_categories(model, replace(training, settings=settings), True)
         return Candidate(number, params, own.settings, table)
+
+
+def require_weight(folds: Sequence[Fold], weight: np.ndarray) -> None:
+    """Raise a ValueError if the rows of a fold have no weight."""
+    for number, fold in enumerate(folds if weight.size else []):
+        for what, rows in (("to train on", fold.seen), ("to hold out", fold.asked)):
+            if not weight[rows].any():
+                raise ValueError(
+                    f"cv has rows {what} in fold {number} whose weights are all 0. Choose other "
+                    "folds."
+                )
 
 
 def in_threads(n_threads: int, device: Device) -> Map:

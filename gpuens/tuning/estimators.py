@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.data.auto_values import is_auto
+from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
 from ..estimators.base import Exportable, Savable
@@ -21,6 +22,7 @@ from ..estimators.rollback import kept_on_failure
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
+from ..tables.binned_table import BinnedTable
 from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor, SearchPlan
 from .candidate import Candidate
 from .search import stderr
@@ -31,6 +33,8 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0,), "init": (None, "zero"), "callbacks": (None,),
 }  # fmt: skip
 """Parameters of the estimator that a search cannot use, with the values that they must have."""
+OWN = "scoring", "random_state", "n_jobs", "device", "verbose"
+"""Parameters of the search, which it sets on the estimator."""
 
 TUNED = """Parameters
     ----------
@@ -38,8 +42,10 @@ TUNED = """Parameters
         What the settings of the space are set on: its other parameters, such as ``loss``,
         ``categorical_features`` or ``monotonic_cst``, hold for all. None is the default one.
         ``n_estimators`` must be "auto", since the rows held out decide the number of rounds, and
-        ``early_stopping``, ``warm_start``, ``dropout``, ``init`` and ``callbacks`` as they are by
-        default.
+        ``early_stopping``, ``warm_start``, ``dropout``, ``init`` ("zero" is possible) and
+        ``callbacks`` as they are by default, as must ``scoring``, ``random_state``, ``n_jobs``,
+        ``device`` and ``verbose``, which are parameters of the search. ``learning_rate`` is no
+        list.
     budget : int or str, default="60s"
         How long to search: a number of settings, with which the same data and seed give the same
         model, bit for bit, or a time as "60s", "5min" or "1.5h", with which the model depends on
@@ -53,8 +59,8 @@ TUNED = """Parameters
         the name of a scorer of scikit-learn, or a metric of ``gpuens.custom_metrics``.
     cv : int, cross-validation splitter, iterable or None, default=None
         The rows to hold out in turn: a number of folds, a splitter of scikit-learn, or pairs of
-        rows to train on and to score. None is a fifth of the rows (of each class), in turn until
-        5000 have been held out, five times at most. Pass ``GroupKFold`` or ``TimeSeriesSplit``
+        rows to train on and to score. None is a fifth of the rows (of each class; whole groups if
+        ``fit`` gets groups), in turn until 5000 have been held out, five times at most. Pass ``GroupKFold`` or ``TimeSeriesSplit``
         where rows depend on each other.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, the settings and the rounds. None is a fixed seed.
@@ -158,7 +164,8 @@ class Tuned(Savable, Exportable, BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Weights of the rows, in training and in scores.
         groups : array of shape (n_rows,), default=None
-            For splitters such as ``GroupKFold``: the group of each row.
+            The group of each row, for splitters such as ``GroupKFold``. With ``cv=None`` whole
+            groups are held out.
 
         Returns
         -------
@@ -172,6 +179,11 @@ class Tuned(Savable, Exportable, BaseEstimator):
             Before the default was scored.
         """
         plan = self._plan(groups)
+        if y is None and not isinstance(X, BinnedTable):
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         require_in_memory(groups, "groups")
         kind, searching = self._kinds
         template = kind() if self.estimator is None else clone(self.estimator)
@@ -199,7 +211,17 @@ class Tuned(Savable, Exportable, BaseEstimator):
             if not any(value is each or value == each for each in allowed):
                 wanted = " or ".join(map(repr, allowed))
                 raise ValueError(f"estimator must have {name}={wanted} to be tuned, got {value!r}.")
+        template = kind() if self.estimator is None else self.estimator
+        for name in OWN:
+            value, usual = getattr(template, name), getattr(kind(), name)
+            if not (value is usual or (isinstance(value, type(usual)) and value == usual)):
+                raise ValueError(
+                    f"estimator has {name}={value!r:.80}, but a search has its own: set it on "
+                    f"{type(self).__name__} itself."
+                )
+        require_one_rate(template.learning_rate, "estimator")
         check_space(self.param_distributions, kind, tuple(FIXED))
+        check_values(self.param_distributions, template)
         report: Callable[[str], None] = stderr if self.verbose else lambda line: None
         return SearchPlan(budget, self.param_distributions, self.cv, groups, report)
 
@@ -260,6 +282,27 @@ class Tuned(Savable, Exportable, BaseEstimator):
         tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
         tags.array_api_support = own.array_api_support
         return tags
+
+
+def require_one_rate(rate: Any, whose: str) -> None:
+    """Raise a ValueError if a learning rate is a list of those of the rounds."""
+    if hasattr(rate, "__len__") and not isinstance(rate, str):
+        raise ValueError(
+            f"{whose} has a list of learning rates, one for each round, but a search finds the "
+            "number of rounds: pass a number, 'auto' or a callable as learning_rate."
+        )
+
+
+def check_values(space: Any, template: Any) -> None:
+    """Check the values that a space lists, before any of them is drawn."""
+    parts = space if isinstance(space, (list, tuple)) else [space or {}]
+    for name, values in [each for part in parts for each in part.items()]:
+        for value in [] if hasattr(values, "rvs") else values:
+            own = clone(template).set_params(**{name: value})
+            check_rules(own, {key: rule for key, rule in RULES.items() if key == name})
+            require_one_rate(own.learning_rate, "param_distributions")
+            if not is_auto(own.learning_rate):
+                schedule_of(own.learning_rate, 1)
 
 
 def settle_attributes(search: SearchedBoosting, members: Sequence[Candidate]) -> None:

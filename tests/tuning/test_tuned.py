@@ -289,7 +289,28 @@ class TestParameters:
             ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
             ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
             ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
+            ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
             ({"verbose": "yes"}, ValueError, "verbose"),
+            (
+                {"estimator": GradientBoostingRegressor(random_state=1)},
+                ValueError,
+                "random_state=1",
+            ),
+            (
+                {"estimator": GradientBoostingRegressor(n_jobs=1)},
+                ValueError,
+                "TunedRegressor itself",
+            ),
+            ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
+            ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
+            ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
+            (
+                {"estimator": GradientBoostingRegressor(learning_rate=[0.1])},
+                ValueError,
+                "list of l",
+            ),
+            ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
+            ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
         ],
     )
     def test_bad_ones(self, settings, error, message):
@@ -315,9 +336,7 @@ class TestFolds:
             return search.SettingSearch(table, *args)
 
         monkeypatch.setattr(boosting, "SettingSearch", keep)
-        models = [
-            TunedRegressor(REGRESSOR, budget=1, cv=8, n_jobs=j).fit(X, Y) for j in (1, 4)
-        ]
+        models = [TunedRegressor(REGRESSOR, budget=1, cv=8, n_jobs=j).fit(X, Y) for j in (1, 4)]
         assert len({id(codes) for codes in seen[0].codes}) == 8
         assert prints(models[0]) == prints(models[1])
 
@@ -342,7 +361,9 @@ class TestDefault:
         policies = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
         assert model.cv_results_["params"] == policies
         found = {policies[k]["grow_policy"] for k in model.members_}
-        assert getattr(model.estimator_, "grow_policy_", None) in (found if len(found) == 1 else {None})
+        assert getattr(model.estimator_, "grow_policy_", None) in (
+            found if len(found) == 1 else {None}
+        )
         assert not hasattr(model.estimator_, "learning_rate_")
 
     def test_the_space_has_symmetric_trees_of_some_depth(self):
@@ -371,3 +392,43 @@ class TestDefault:
             subsample=0.8, colsample_bynode=0.6,
         )  # fmt: skip
         np.testing.assert_allclose(plain.fit(table, y).predict(table), tuned.predict(table))
+
+
+class TestGroups:
+    def test_whole_groups_are_held_out(self, monkeypatch):
+        asked, groups = [], np.arange(len(X)) % 7
+
+        def keep(*args):
+            asked.extend(search_folds(*args))
+            return asked
+
+        search_folds = boosting.SearchedBoosting._folds
+        monkeypatch.setattr(boosting.SearchedBoosting, "_folds", keep)
+        TunedRegressor(REGRESSOR, budget=1).fit(X, Y, groups=groups)
+        assert len(asked) == 5
+        assert all(not set(groups[f.seen]) & set(groups[f.asked]) for f in asked)
+        assert sorted(np.concatenate([f.asked for f in asked])) == list(range(len(X)))
+
+    def test_their_number_is_checked(self):
+        for rows in (slice(None), slice(20)):
+            with pytest.raises(ValueError, match="one group for each"):
+                TunedRegressor(REGRESSOR, budget=1).fit(X[rows], Y[rows], groups=np.arange(3))
+
+
+class TestErrors:
+    def test_a_fold_without_weight_is_named(self):
+        weight = np.repeat([0.0, 1.0], [75, 75])
+        with pytest.raises(ValueError, match="in fold 0 whose weights are all 0"):
+            TunedRegressor(REGRESSOR, budget=1, cv=KFold(2)).fit(X, Y, weight)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+    def test_a_metric_that_is_not_defined_is_named(self):
+        is_many = Y > np.median(Y)
+        cv = [(np.arange(len(X)), np.flatnonzero(is_many)[:20])]
+        model = TunedClassifier(CLASSIFIER, budget=1, scoring="roc_auc", cv=cv)
+        with pytest.warns(UserWarning, match="'roc_auc' is not defined on the rows held out"):
+            model.fit(X, is_many)
+
+    def test_a_missing_target_names_the_class(self):
+        with pytest.raises(ValueError, match="This TunedRegressor estimator requires y"):
+            TunedRegressor(budget=1).fit(X)
