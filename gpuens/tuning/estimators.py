@@ -127,6 +127,8 @@ class Tuned(Savable, Exportable, BaseEstimator):
     _kinds: ClassVar[tuple[type, type[SearchedBoosting]]]
     """The estimator that is tuned, and the one that searches."""
 
+    _saved_if_possible = "cv", "param_distributions"
+    """Parameters that act on training alone: a file has None where it cannot hold them."""
     estimator_: Any
 
     def __init__(

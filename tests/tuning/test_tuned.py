@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.stats import randint
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -432,3 +433,12 @@ class TestErrors:
     def test_a_missing_target_names_the_class(self):
         with pytest.raises(ValueError, match="This TunedRegressor estimator requires y"):
             TunedRegressor(budget=1).fit(X)
+
+
+def test_a_file_has_none_for_a_splitter_and_distributions(tmp_path):
+    space = {"max_leaf_nodes": randint(2, 8)}
+    model = TunedRegressor(REGRESSOR, budget=2, param_distributions=space, cv=KFold(2)).fit(X, Y)
+    model.save(tmp_path / "model.gpuens")
+    loaded = gpuens.load(tmp_path / "model.gpuens")
+    assert loaded.cv is None and loaded.param_distributions is None and loaded.budget == 2
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
