@@ -60,8 +60,8 @@ TUNED = """Parameters
     cv : int, cross-validation splitter, iterable or None, default=None
         The rows to hold out in turn: a number of folds, a splitter of scikit-learn, or pairs of
         rows to train on and to score. None is a fifth of the rows (of each class; whole groups if
-        ``fit`` gets groups), in turn until 5000 have been held out, five times at most. Pass ``GroupKFold`` or ``TimeSeriesSplit``
-        where rows depend on each other.
+        ``fit`` gets groups), in turn until 5000 have been held out, five times at most. Pass
+        ``TimeSeriesSplit`` where rows depend on earlier ones.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, the settings and the rounds. None is a fixed seed.
     n_jobs : int or None, default=None
