@@ -179,7 +179,7 @@ class SearchedBoosting(BoostingEstimator):
     def _candidates(self, table: FoldedTable, n_defaults: int) -> Iterator[Candidate]:
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
         the space."""
-        space = self.plan.space
+        space: Any = self.plan.space
         if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
             space = space_of(has_categories, n_defaults > 1)

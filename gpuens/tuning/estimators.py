@@ -213,7 +213,7 @@ class Tuned(Savable, Exportable, BaseEstimator):
             if not any(value is each or value == each for each in allowed):
                 wanted = " or ".join(map(repr, allowed))
                 raise ValueError(f"estimator must have {name}={wanted} to be tuned, got {value!r}.")
-        template = kind() if self.estimator is None else self.estimator
+        template: Any = kind() if self.estimator is None else self.estimator
         for name in OWN:
             value, usual = getattr(template, name), getattr(kind(), name)
             if not (value is usual or (isinstance(value, type(usual)) and value == usual)):
@@ -314,9 +314,9 @@ def settle_attributes(search: SearchedBoosting, members: Sequence[Candidate]) ->
     if "learning_rate_" in vars(search):
         found["learning_rate_"] = {m.rate for m in members}
     for name, values in found.items():
-        vars(search).pop(name, None)
+        search.__dict__.pop(name, None)
         if len(values) == 1:
-            vars(search)[name] = values.pop()
+            setattr(search, name, values.pop())
 
 
 @documented(
