@@ -361,18 +361,21 @@ class _SideBySide:
 
     def _evaluate(self, settings: Sequence[Any], evaluate_candidates: Callable[..., Any]) -> None:
         """Evaluate settings, some at a time: Ctrl-C keeps those that are finished."""
-        folds, begin, done = _SameFolds(self._checked_cv_orig), 0, 0
+        folds, begin, done, all_failed = _SameFolds(self._checked_cv_orig), 0, 0, False
         try:
             while done < len(settings):
                 # Few enough that Ctrl-C loses little, and enough for all threads.
-                done = min(done + max(self.n_jobs, done // 8), len(settings))
+                more = len(settings) if all_failed else max(self.n_jobs, done // 8)
+                done = min(done + more, len(settings))
                 try:
                     with _among_many():
                         found = evaluate_candidates(settings[begin:done], cv=folds)
                 except ValueError as error:
                     if done == len(settings) or not re.match(ALL_FAILED, str(error)):
                         raise
-                    continue  # they fail again beside the next settings, of which some may not
+                    # They fail again beside all others, of which some may not: once more only.
+                    all_failed = True
+                    continue
                 begin = done
                 self._report(done, len(settings), found)
         except KeyboardInterrupt:
@@ -389,7 +392,9 @@ class _SideBySide:
         if not self._reports:
             return
         metric = self.refit if isinstance(self.refit, str) else "score"
-        scores = np.asarray(results.get(f"mean_test_{metric}", np.nan))
+        # Several metrics of which none is for refit have no best; one alone is called the score.
+        of_metric = results.get(f"mean_test_{metric}", results.get("mean_test_score", np.nan))
+        scores = np.asarray(of_metric)
         best = "" if np.isnan(scores).all() else f", best {metric} {np.nanmax(scores):.6g}"
         print(f"{n_done} of {n} settings{best}", file=sys.stderr, flush=True)
 

@@ -150,12 +150,22 @@ class Encoder:
             if name not in params and name != "_sklearn_version"
         }
         params = {name: None if name in UNSAVED else value for name, value in params.items()}
+        for name in getattr(model, "_saved_if_possible", ()):
+            params[name] = params[name] if _is_saveable(params[name]) else None
         return [
             "estimator",
             type(model).__name__,
             self._fields(params, where),
             self._fields(state, where),
         ]
+
+
+def _is_saveable(value: Any) -> bool:
+    try:
+        Encoder().encode(value, "")
+    except TypeError:
+        return False
+    return True
 
 
 def _full_name(kind: type) -> str:

@@ -7,28 +7,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.data.auto_values import MOST_ROUNDS, settled
 from ..boosting.estimator import BoostingEstimator
 from ..boosting.metrics import metrics_for
-from ..boosting.parameters import check_parameters
+from ..boosting.parameters import check_parameters, rules_of_columns
 from ..boosting.regressor import GradientBoostingRegressor
 from ..boosting.round_data import BoostingResult, RoundSettings, Training
+from ..boosting.steps.ranked_categories import NO_BINS, rank_categories
 from ..boosting.steps.rare_categories import smooth_categories
 from ..combining.folds import Fold, folds_of
 from ..devices.placement import Device, places_beside, to_numpy
 from ..devices.threads import map_in_threads
 from ..estimators.nothing_learned import warn_user
 from ..estimators.parameters import threads_of
+from ..inputs.category_bins import set_bins
+from ..inputs.sparse_bins import NarrowBinner
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.dtypes import Codes
+from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
 from .search import MEMBERS, SettingSearch
-from .space import CATEGORICAL, NUMERIC, Budget, draws
+from .space import Budget, draws, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
@@ -75,10 +82,12 @@ class SearchedBoosting(BoostingEstimator):
         settings, device, binner, memory, _, searches = how
         begin, self.found_ = clock(), None
         kept = list(sets)
+        groups = self._groups(int(sets[0].table.shape[0]))
         if searches:
-            table = self._table(sets[0], settings, device, binner, memory)
-            search = self._search(table, begin)
+            table = self._table(sets[0], settings, device, binner, memory, groups)
+            search = self._search(table, begin, len(searches))
             search.explore()
+            n_trained = sum(candidate.n_trained for candidate in search.candidates)
             if search.best(1):
                 self.found_ = search
                 search.choose()
@@ -86,61 +95,100 @@ class SearchedBoosting(BoostingEstimator):
                 n_iter = forest.n_trees // (forest.n_outputs // forest.width)
                 return BoostingResult(forest, n_iter, {}, "finished")
         why = "the budget is too small for one setting" if searches else "no rows can be held out"
+        if searches and n_trained:
+            why = f"{table.metric.name!r} is not defined on the rows held out"
         warn_user(f"Nothing was tuned: {why}. The model is that of the default.", UserWarning)
         return super()._boost(kept, before, n_rounds, *how)
 
     def _table(
-        self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any
-    ) -> FoldedTable:
+        self, rows: Any, settings: RoundSettings, device: Device, binner: Any, memory: Any,
+        groups: np.ndarray | None,
+    ) -> FoldedTable:  # fmt: skip
         loss, builder = self._begin(rows, None, settings, device)
-        start = builder.freeze()
+        start, own_bins = builder.freeze(), NO_BINS
+        settings = replace(settings, in_pieces=memory.in_pieces)
+        if self._categories is not None:
+            ranking = loss, start.base, binner, settings, device
+            binner, settings, own_bins = rank_categories(self, rows, True, *ranking)
+            self._binner = binner if own_bins else self._binner
         _, trained = self._bin(rows, start, binner, device, None, memory.streams)
+        for feature, bins in own_bins.items():
+            set_bins(cast(Codes, trained.codes), feature, device.asarray(bins))
+        if memory.streams:
+            trained.codes = streamed(trained.codes, memory.n_resident)
         training = Training(trained, binner, loss, settings, device)
         metric = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)[0]
         parts: tuple[Any, ...] = tuple(trained.codes)
         codes: list[Any] = [trained.codes]
+        folds, has_constant = self._folds(training, groups), getattr(self, "init", None) is None
         is_small = training.n_rows * start.n_features <= CELLS_WORTH_THREADS
         if is_small and all(isinstance(part, np.ndarray) for part in parts):
-            kind = type(trained.codes)
-            codes = [kind(*(part.view() for part in parts)) for _ in range(max(PARTS, MEMBERS))]
-        return FoldedTable(training, start, self._folds(training), metric, codes)
+            kind, n_codes = type(trained.codes), max(len(folds), MEMBERS)
+            codes = [kind(*(part.view() for part in parts)) for _ in range(n_codes)]
+        return FoldedTable(training, start, folds, metric, codes, has_constant)
 
-    def _folds(self, training: Training) -> list[Fold]:
+    def _groups(self, n: int) -> np.ndarray | None:
+        """Return the groups of the rows, checked."""
+        if self.plan.groups is None:
+            return None
+        groups = np.asarray(to_numpy(self.plan.groups))
+        if groups.shape != (n,):
+            raise ValueError(
+                f"groups must hold one group for each of the {n} rows of X, got shape "
+                f"{groups.shape}."
+            )
+        return groups
+
+    def _folds(self, training: Training, groups: np.ndarray | None) -> list[Fold]:
         """Return the rows to train on and to hold out."""
         n, labels = training.n_rows, self._labels_of_folds(training)
         if self.plan.cv is not None:
             y = labels if labels.size else np.zeros(n)
-            how = self.plan.groups, bool(labels.size), self._seed
-            return folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+            how = groups, bool(labels.size), self._seed
+            folds = folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+            require_weight(folds, to_numpy(training.rows.weight))
+            return folds
         rows = np.arange(n)
         if training.rows.weight.size:
             rows = np.flatnonzero(to_numpy(training.rows.weight) > 0)
         order = np.random.default_rng(self._seed).permutation(rows.size)
         if labels.size:
             order = order[np.argsort(labels[rows][order], kind="stable")]
-        part = np.arange(rows.size) % PARTS
-        n_folds = min(-(-PARTS * ROWS_TO_SCORE // rows.size), PARTS)
+        part, n_parts = np.arange(rows.size) % PARTS, PARTS
+        if groups is not None:
+            order, n_parts = np.arange(rows.size), min(PARTS, np.unique(groups[rows]).size)
+            if n_parts < 2:
+                raise ValueError("groups must hold at least two groups, got one.")
+            dealt = GroupKFold(n_parts).split(rows, groups=groups[rows])
+            for k, (_, own) in enumerate(dealt):
+                part[own] = k
+        n_folds = min(-(-PARTS * ROWS_TO_SCORE // rows.size), n_parts)
         asked = [np.sort(rows[order[part == k]]) for k in range(n_folds)]
         return [Fold(np.setdiff1d(rows, own, assume_unique=True), own) for own in asked]
 
-    def _search(self, table: FoldedTable, begin: float) -> SettingSearch:
+    def _search(self, table: FoldedTable, begin: float, n_defaults: int) -> SettingSearch:
         device = table.training.device
         n_threads = min(threads_of(self.n_jobs), len(table.codes))
-        candidates = self._candidates(table)
+        candidates = self._candidates(table, n_defaults)
         run = in_threads(n_threads, device)
         return SettingSearch(
-            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin
-        )
+            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin,
+            n_defaults,
+        )  # fmt: skip
 
-    def _candidates(self, table: FoldedTable) -> Iterator[Candidate]:
-        """Yield the default, and settings of the space."""
-        space = self.plan.space
+    def _candidates(self, table: FoldedTable, n_defaults: int) -> Iterator[Candidate]:
+        """Yield the default, with each of the shapes of trees that it chooses from, and settings of
+        the space."""
+        space: Any = self.plan.space
         if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
-            space = {**NUMERIC, **CATEGORICAL} if has_categories else NUMERIC
+            space = space_of(has_categories, n_defaults > 1)
         seed = int(self._seed)
-        yield self._candidate(0, {}, table)
-        for number, params in enumerate(draws(space, seed % 2**31), 1):
+        defaults: list[dict[str, Any]] = [{}]
+        if n_defaults > 1:
+            defaults = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
+        found = chain(defaults, draws(space, seed % 2**31))
+        for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 
     def _candidate(self, number: int, params: dict[str, Any], table: FoldedTable) -> Candidate:
@@ -152,8 +200,24 @@ class SearchedBoosting(BoostingEstimator):
         chosen = settled(model, training.loss, training.n_rows, is_sparse, False, False)
         shape = training.n_rows, table.forest.n_features
         settings = chosen._round_settings(MOST_ROUNDS, shape)
+        rules, shared = settings.rules, training.settings
+        if isinstance(training.binner, NarrowBinner):
+            rules = rules_of_columns(rules, training.binner.features)
+        rules = rules._replace(categorical=shared.rules.categorical)
+        settings = replace(settings, rules=rules, in_pieces=shared.in_pieces)
         own = smooth_categories(model, replace(training, settings=settings), True)
         return Candidate(number, params, own.settings, table)
+
+
+def require_weight(folds: Sequence[Fold], weight: np.ndarray) -> None:
+    """Raise a ValueError if the rows of a fold have no weight."""
+    for number, fold in enumerate(folds if weight.size else []):
+        for what, rows in (("to train on", fold.seen), ("to hold out", fold.asked)):
+            if not weight[rows].any():
+                raise ValueError(
+                    f"cv has rows {what} in fold {number} whose weights are all 0. Choose other "
+                    "folds."
+                )
 
 
 def in_threads(n_threads: int, device: Device) -> Map:

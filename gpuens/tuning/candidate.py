@@ -43,6 +43,8 @@ class FoldedTable:
     codes : sequence of Codes, SparseCodes or StreamedCodes
         Those of the rows, one for each training that may run at a time: growth keeps its workspace
         for as long as this array lives.
+    has_constant : bool
+        Whether raw predictions begin with the best constant; else with those of all rows.
     """
 
     training: Training
@@ -50,6 +52,7 @@ class FoldedTable:
     folds: Sequence[Fold]
     metric: Metric
     codes: Sequence[Any]
+    has_constant: bool = True
 
     def builder(self) -> ForestBuilder:
         """Return a new forest without trees."""
@@ -73,7 +76,8 @@ class FoldedTable:
         target = own.y.astype(np.float64, copy=False)
         base = loss.base_score(target, own.weight, device)
         loss = loss.on_training_rows(target, own.weight, base, device)
-        own.raw[...] = device.asarray(base)[:, None]
+        if self.has_constant:
+            own.raw[...] = device.asarray(base)[:, None]
         return replace(self.training, rows=own, loss=loss, settings=settings)
 
     def held_out(self) -> TrainingRows:
@@ -136,7 +140,7 @@ class Candidate:
     ) -> None:
         self.number, self.params, self.settings, self._table = number, params, settings, table
         self.rate = float(settings.learning_rate(0))
-        self.step = max(1, round(PROGRESS / self.rate))
+        self.step = min(max(1, round(PROGRESS / self.rate)), MOST_ROUNDS)
         self.score, self.n_rounds, self.n_trained = math.inf, 0, 0
         self.raw: Array | None = None
         self.is_over = False
@@ -159,7 +163,7 @@ class Candidate:
 
     def _train(self, n_steps: int, held_out: TrainingRows, work: Workplace) -> None:
         """Train some rounds and measure them; nothing changes where time is up before their end."""
-        table, last = self._table, self.n_trained + n_steps * self.step
+        table, last = self._table, min(self.n_trained + n_steps * self.step, MOST_ROUNDS)
 
         def grow(k: int) -> tuple[list[Array], float]:
             begin, found = work.clock(), []
@@ -170,7 +174,7 @@ class Candidate:
                     if work.stops():
                         return [], 0.0
                     rounds.finish(rounds.start(index))
-                    if (index + 1) % self.step == 0:
+                    if (index + 1) % self.step == 0 or index + 1 == last:
                         found.append(rounds.training.rows.raw[:, at])
             return found, work.clock() - begin
 
@@ -185,7 +189,7 @@ class Candidate:
         xp = table.training.device.xp
         for i, raws in enumerate(zip(*(raws for raws, _ in found), strict=True)):
             raw = xp.concat(raws, axis=1) if len(raws) > 1 else raws[0]
-            self._measure(self.n_trained + (i + 1) * self.step, raw, held_out)
+            self._measure(min(self.n_trained + (i + 1) * self.step, last), raw, held_out)
         self.n_trained = last
         self.is_over = last - self.n_rounds >= PATIENCE * self.step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.classifier import GradientBoostingClassifier
+from ..boosting.data.auto_values import is_auto
+from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
 from ..estimators.base import Exportable, Savable
@@ -20,7 +22,9 @@ from ..estimators.rollback import kept_on_failure
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
+from ..tables.binned_table import BinnedTable
 from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor, SearchPlan
+from .candidate import Candidate
 from .search import stderr
 from .space import check_space, read_budget
 
@@ -29,6 +33,8 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0,), "init": (None, "zero"), "callbacks": (None,),
 }  # fmt: skip
 """Parameters of the estimator that a search cannot use, with the values that they must have."""
+OWN = "scoring", "random_state", "n_jobs", "device", "verbose"
+"""Parameters of the search, which it sets on the estimator."""
 
 TUNED = """Parameters
     ----------
@@ -36,8 +42,10 @@ TUNED = """Parameters
         What the settings of the space are set on: its other parameters, such as ``loss``,
         ``categorical_features`` or ``monotonic_cst``, hold for all. None is the default one.
         ``n_estimators`` must be "auto", since the rows held out decide the number of rounds, and
-        ``early_stopping``, ``warm_start``, ``dropout``, ``init`` and ``callbacks`` as they are by
-        default.
+        ``early_stopping``, ``warm_start``, ``dropout``, ``init`` ("zero" is possible) and
+        ``callbacks`` as they are by default, as must ``scoring``, ``random_state``, ``n_jobs``,
+        ``device`` and ``verbose``, which are parameters of the search. ``learning_rate`` is no
+        list.
     budget : int or str, default="60s"
         How long to search: a number of settings, with which the same data and seed give the same
         model, bit for bit, or a time as "60s", "5min" or "1.5h", with which the model depends on
@@ -51,9 +59,9 @@ TUNED = """Parameters
         the name of a scorer of scikit-learn, or a metric of ``gpuens.custom_metrics``.
     cv : int, cross-validation splitter, iterable or None, default=None
         The rows to hold out in turn: a number of folds, a splitter of scikit-learn, or pairs of
-        rows to train on and to score. None is a fifth of the rows (of each class), in turn until
-        5000 have been held out, five times at most. Pass ``GroupKFold`` or ``TimeSeriesSplit``
-        where rows depend on each other.
+        rows to train on and to score. None is a fifth of the rows (of each class; whole groups if
+        ``fit`` gets groups), in turn until 5000 have been held out, five times at most. Pass
+        ``TimeSeriesSplit`` where rows depend on earlier ones.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, the settings and the rounds. None is a fixed seed.
     n_jobs : int or None, default=None
@@ -72,7 +80,7 @@ TUNED = """Parameters
     forest_ : Forest
         Its trees.
     best_params_ : dict
-        The best single setting; empty for the default.
+        The best single setting; empty for the default, or its ``grow_policy`` where it chooses.
     best_score_ : float
         Its score on the rows held out, greater is better (the loss with a minus sign).
     ensemble_score_ : float
@@ -82,7 +90,7 @@ TUNED = """Parameters
     weights_ : float64 ndarray, shape (n_members,)
         Their weights, which sum to one.
     cv_results_ : dict
-        An entry for each setting tried, the first of which is the default: "params",
+        An entry for each setting tried, the first of which are the default: "params",
         "mean_test_score" (greater is better), "rank_test_score" (from 1), "n_rounds" (the best
         number of rounds so far), "n_trained" (rounds until it was ended or fell behind) and
         "fit_time" (seconds of all its folds).
@@ -93,9 +101,11 @@ TUNED = """Parameters
 
     Notes
     -----
-    The table is binned once, and all trainings share it. The default goes first; other settings
-    are drawn at random, pause twice and go on where they are among the best third there
-    (asynchronous successive halving; Li et al. 2020). Pauses are at equal sums of learning rates:
+    The table is binned once, and all trainings share it. The default goes first, and is trained to
+    the end: where its ``grow_policy="auto"`` would try two shapes of trees, the first setting is
+    "lossguide" and the second one "symmetric". Other settings are drawn at random, pause twice and
+    go on where they are among the best third of those that reached the pause (asynchronous
+    successive halving; Li et al. 2020). Pauses are at equal sums of learning rates:
     low rates need more rounds. The best settings are weighted by greedy selection on the raw
     predictions of the rows held out (Caruana et al. 2004), and those with a weight trained on all
     rows.
@@ -103,7 +113,9 @@ TUNED = """Parameters
     The space: ``learning_rate`` 0.02, 0.03, 0.045, 0.07; ``max_leaf_nodes`` 8, 16, 24, 40, 64, 100;
     ``min_samples_leaf`` 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10; ``subsample``
     0.5, 0.65, 0.8, 0.95; ``colsample_bynode`` 0.4, 0.6, 0.8, 1; with categories also ``cat_smooth``
-    "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30.
+    "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30. Where the default tries symmetric trees, half of
+    the settings have ``grow_policy="symmetric"``, with ``max_depth`` 4, 5, 6, 7, 8 in place of
+    ``max_leaf_nodes``.
 
     A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""
@@ -115,6 +127,8 @@ class Tuned(Savable, Exportable, BaseEstimator):
     _kinds: ClassVar[tuple[type, type[SearchedBoosting]]]
     """The estimator that is tuned, and the one that searches."""
 
+    _saved_if_possible = "cv", "param_distributions"
+    """Parameters that act on training alone: a file has None where it cannot hold them."""
     estimator_: Any
 
     def __init__(
@@ -152,7 +166,8 @@ class Tuned(Savable, Exportable, BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Weights of the rows, in training and in scores.
         groups : array of shape (n_rows,), default=None
-            For splitters such as ``GroupKFold``: the group of each row.
+            The group of each row, for splitters such as ``GroupKFold``. With ``cv=None`` whole
+            groups are held out.
 
         Returns
         -------
@@ -166,6 +181,11 @@ class Tuned(Savable, Exportable, BaseEstimator):
             Before the default was scored.
         """
         plan = self._plan(groups)
+        if y is None and not isinstance(X, BinnedTable):
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         require_in_memory(groups, "groups")
         kind, searching = self._kinds
         template = kind() if self.estimator is None else clone(self.estimator)
@@ -193,13 +213,25 @@ class Tuned(Savable, Exportable, BaseEstimator):
             if not any(value is each or value == each for each in allowed):
                 wanted = " or ".join(map(repr, allowed))
                 raise ValueError(f"estimator must have {name}={wanted} to be tuned, got {value!r}.")
+        template: Any = kind() if self.estimator is None else self.estimator
+        for name in OWN:
+            value, usual = getattr(template, name), getattr(kind(), name)
+            if not (value is usual or (isinstance(value, type(usual)) and value == usual)):
+                raise ValueError(
+                    f"estimator has {name}={value!r:.80}, but a search has its own: set it on "
+                    f"{type(self).__name__} itself."
+                )
+        require_one_rate(template.learning_rate, "estimator")
         check_space(self.param_distributions, kind, tuple(FIXED))
+        check_values(self.param_distributions, template)
         report: Callable[[str], None] = stderr if self.verbose else lambda line: None
         return SearchPlan(budget, self.param_distributions, self.cv, groups, report)
 
     def _keep(self, search: SearchedBoosting, model: Any) -> None:
         """Take over what a search has learned, and move it into a plain estimator."""
         left_out = {*model.get_params(deep=False), "plan", "found_"}
+        if search.found_ is not None:
+            settle_attributes(search, search.found_.members)
         vars(model).update({k: v for k, v in vars(search).items() if k not in left_out})
         self.estimator_ = model
         if search.found_ is None:
@@ -252,6 +284,39 @@ class Tuned(Savable, Exportable, BaseEstimator):
         tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
         tags.array_api_support = own.array_api_support
         return tags
+
+
+def require_one_rate(rate: Any, whose: str) -> None:
+    """Raise a ValueError if a learning rate is a list of those of the rounds."""
+    if hasattr(rate, "__len__") and not isinstance(rate, str):
+        raise ValueError(
+            f"{whose} has a list of learning rates, one for each round, but a search finds the "
+            "number of rounds: pass a number, 'auto' or a callable as learning_rate."
+        )
+
+
+def check_values(space: Any, template: Any) -> None:
+    """Check the values that a space lists, before any of them is drawn."""
+    parts = space if isinstance(space, (list, tuple)) else [space or {}]
+    for name, values in [each for part in parts for each in part.items()]:
+        for value in [] if hasattr(values, "rvs") else values:
+            own = clone(template).set_params(**{name: value})
+            check_rules(own, {key: rule for key, rule in RULES.items() if key == name})
+            require_one_rate(own.learning_rate, "param_distributions")
+            if not is_auto(own.learning_rate):
+                schedule_of(own.learning_rate, 1)
+
+
+def settle_attributes(search: SearchedBoosting, members: Sequence[Candidate]) -> None:
+    """Keep what "auto" has become where all members agree."""
+    found = {"grow_policy_": {m.params.get("grow_policy", search.grow_policy) for m in members}}
+    found["grow_policy_"] = {"lossguide" if is_auto(p) else p for p in found["grow_policy_"]}
+    if "learning_rate_" in vars(search):
+        found["learning_rate_"] = {m.rate for m in members}
+    for name, values in found.items():
+        search.__dict__.pop(name, None)
+        if len(values) == 1:
+            setattr(search, name, values.pop())
 
 
 @documented(

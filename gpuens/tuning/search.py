@@ -2,7 +2,7 @@
 
 Settings pause where their learning rates add up to ``PAUSES``. Of those that reached a pause the
 best third goes on, before another setting begins (Li et al. 2020, "A system for massively parallel
-hyperparameter tuning"). The first setting, the default, does not pause.
+hyperparameter tuning"). The first settings, those of the default, do not pause.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SettingSearch:
     ----------
     table : FoldedTable
     candidates : iterator of Candidate
-        The first one is the default.
+        The first ones are the default.
     budget : Budget
     run : Map
     clock : callable
@@ -57,19 +57,23 @@ class SettingSearch:
         Trainings that ``run`` has at work at a time.
     report : callable
         Gets a line of progress.
+    begin : float
+        The time at which the fit began.
+    n_defaults : int
+        Candidates that do not pause.
     """
 
     def __init__(
         self, table: FoldedTable, candidates: Iterator[Candidate], budget: Budget, run: Map,
         clock: Callable[[], float], n_at_once: int, report: Callable[[str], None],
-        begin: float,
+        begin: float, n_defaults: int = 1,
     ) -> None:  # fmt: skip
         self._table, self._new, self._budget = table, candidates, budget
         self._run, self._clock, self._report = run, clock, report
         self._n_at_once, self._work = n_at_once, Workplace(run, clock, self.stops)
         self.held_out: TrainingRows = table.held_out()
         self.candidates: list[Candidate] = []
-        self._begin = begin
+        self._begin, self._n_defaults = begin, n_defaults
         self._paused: list[list[Candidate]] = [[] for _ in PAUSES]
         self._went_on: set[tuple[int, int]] = set()
 
@@ -98,13 +102,16 @@ class SettingSearch:
         return sorted(known, key=lambda c: (c.score, c.number))[:n]
 
     def _default(self) -> None:
-        default = next(self._new)
-        self.candidates.append(default)
-        for pause, paused in enumerate(self._paused):
-            self._advance(default, PAUSES[pause])
-            paused.append(default)
-            self._went_on.add((pause, default.number))
-        self._advance(default, THE_END)
+        for _ in range(int(min(self._n_defaults, self._budget.settings))):
+            if self.candidates and self.stops():
+                return
+            default = next(self._new)
+            self.candidates.append(default)
+            for pause, paused in enumerate(self._paused):
+                self._advance(default, PAUSES[pause])
+                paused.append(default)
+                self._went_on.add((pause, default.number))
+            self._advance(default, THE_END)
 
     def _step(self) -> bool:
         """Let a setting go on, or begin one; returns whether there was one. Late in a search of

@@ -27,6 +27,7 @@ CATEGORICAL: dict[str, Sequence[Any]] = {
 """Lists of values, of which each is drawn with the same chance; the second of tables with
 categories. On twelve tables of 700 to 4000 rows settings with fewer leaves, smaller shares of the
 features, a rate of 0.1 or a penalty of 30 were behind the others."""
+DEPTHS_OF_SYMMETRIC = (4, 5, 6, 7, 8)
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -68,7 +69,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def draws(space: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
+    """Return the space that is searched by default; symmetric trees have a depth, not leaves."""
+    space = {**NUMERIC, **CATEGORICAL} if has_categories else dict(NUMERIC)
+    if not has_symmetric:
+        return [space]
+    symmetric = {name: values for name, values in space.items() if name != "max_leaf_nodes"}
+    symmetric |= {"grow_policy": ("symmetric",), "max_depth": DEPTHS_OF_SYMMETRIC}
+    return [{**space, "grow_policy": ("lossguide",)}, symmetric]
+
+
+def draws(space: Any, seed: int) -> Iterator[dict[str, Any]]:
     """Yield settings of a space, none twice; they depend on the seed and their number alone."""
     known: set[str] = set()
     rng, repeated = np.random.RandomState(seed % 2**32), 0

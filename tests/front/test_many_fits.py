@@ -320,3 +320,30 @@ class TestSearch:
     def test_it_can_be_cloned(self):
         search = clone(GridSearchCV(GradientBoostingClassifier(), GRID, n_jobs=3))
         assert search.n_jobs == 3 and search.param_grid == GRID
+
+    @pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+    def test_fits_that_fail_are_repeated_once_at_most(self):
+        calls = []
+
+        class Half(LogisticRegression):
+            def fit(self, X, y):
+                calls.append(self.C)
+                if self.C < 18:
+                    raise ValueError("bad")
+                return super().fit(X, y)
+
+        settings = {"C": [float(c) for c in range(1, 21)]}
+        search = GridSearchCV(Half(), settings, cv=2, n_jobs=1)
+        with pytest.warns(FitFailedWarning):
+            search.fit(X, Y)
+        assert search.best_params_["C"] >= 18 and len(search.cv_results_["params"]) == 20
+        assert max(calls.count(c) for c in range(1, 18)) <= 2 * 2
+
+    @pytest.mark.parametrize(
+        ("scoring", "refit", "has_best"),
+        [("accuracy", "accuracy", True), (["accuracy", "roc_auc"], False, False)],
+    )
+    def test_the_best_score_is_printed_where_there_is_one(self, capsys, scoring, refit, has_best):
+        how = {"scoring": scoring, "refit": refit, "verbose": 1, "cv": 2}
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, **how).fit(X, Y)
+        assert ("best" in capsys.readouterr().err) == has_best

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.stats import randint
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -22,7 +23,7 @@ from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
-from gpuens.tuning.space import draws, read_budget
+from gpuens.tuning.space import draws, read_budget, space_of
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
 CLASSES = np.array(["few", "some", "many"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
@@ -289,7 +290,28 @@ class TestParameters:
             ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
             ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
             ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
+            ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
             ({"verbose": "yes"}, ValueError, "verbose"),
+            (
+                {"estimator": GradientBoostingRegressor(random_state=1)},
+                ValueError,
+                "random_state=1",
+            ),
+            (
+                {"estimator": GradientBoostingRegressor(n_jobs=1)},
+                ValueError,
+                "TunedRegressor itself",
+            ),
+            ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
+            ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
+            ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
+            (
+                {"estimator": GradientBoostingRegressor(learning_rate=[0.1])},
+                ValueError,
+                "list of l",
+            ),
+            ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
+            ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
         ],
     )
     def test_bad_ones(self, settings, error, message):
@@ -303,3 +325,120 @@ class TestParameters:
         table[:, 0] = np.linspace(0, 1, 50)
         assert (np.diff(model.predict(table)) >= 0).all()
         assert template.random_state is None and isinstance(model.forest_, Forest)
+
+
+class TestFolds:
+    def test_each_fold_has_codes_of_its_own(self, monkeypatch):
+        """Growth keeps its workspace with them: two trainings at a time must not share it."""
+        seen = []
+
+        def keep(table, *args):
+            seen.append(table)
+            return search.SettingSearch(table, *args)
+
+        monkeypatch.setattr(boosting, "SettingSearch", keep)
+        models = [TunedRegressor(REGRESSOR, budget=1, cv=8, n_jobs=j).fit(X, Y) for j in (1, 4)]
+        assert len({id(codes) for codes in seen[0].codes}) == 8
+        assert prints(models[0]) == prints(models[1])
+
+    def test_a_start_at_zero_is_scored_from_zero(self):
+        model = GradientBoostingRegressor(**QUICK, init="zero")
+        slow = {"learning_rate": [1e-4], "max_leaf_nodes": [2]}
+        tuned = TunedRegressor(model, budget=2, cv=2, param_distributions=slow).fit(X, 100 + Y)
+        assert tuned.cv_results_["mean_test_score"][1] < -1000
+
+    def test_low_rates_end_at_the_most_rounds(self, monkeypatch):
+        monkeypatch.setattr(candidate, "MOST_ROUNDS", 30)
+        tuned = TunedRegressor(
+            REGRESSOR, budget=2, cv=2, param_distributions={"learning_rate": [1e-4, 0.02]}
+        ).fit(X, Y)
+        assert tuned.cv_results_["n_trained"].max() <= 30
+
+
+class TestDefault:
+    def test_it_has_both_shapes_of_trees_where_it_chooses(self):
+        template = GradientBoostingRegressor(learning_rate=0.3)
+        model = TunedRegressor(template, budget=2, cv=2).fit(X, Y)
+        policies = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
+        assert model.cv_results_["params"] == policies
+        found = {policies[k]["grow_policy"] for k in model.members_}
+        assert getattr(model.estimator_, "grow_policy_", None) in (
+            found if len(found) == 1 else {None}
+        )
+        assert not hasattr(model.estimator_, "learning_rate_")
+
+    def test_the_space_has_symmetric_trees_of_some_depth(self):
+        drawn = [p for p, _ in zip(draws(space_of(True, True), 0), range(30), strict=False)]
+        assert {p["grow_policy"] for p in drawn} == {"lossguide", "symmetric"}
+        for p in drawn:
+            assert ("max_depth" in p) == (p["grow_policy"] == "symmetric")
+            assert ("max_leaf_nodes" in p) == (p["grow_policy"] == "lossguide")
+
+    def test_the_rate_is_known_where_members_agree(self):
+        model = TunedRegressor(GradientBoostingRegressor(max_leaf_nodes=4), budget=1, cv=2)
+        found = model.fit(X, Y).estimator_
+        assert found.learning_rate_ == GradientBoostingRegressor().fit(X, Y).learning_rate_
+        assert found.grow_policy_ == "lossguide"
+
+    def test_more_categories_than_bins_are_ranked(self):
+        """As the estimator ranks them, whose model that of one setting is."""
+        rng = np.random.default_rng(0)
+        c = rng.integers(0, 80, 600)
+        table = pd.DataFrame({"c": pd.Categorical(c.astype(str)), "x": rng.normal(size=600)})
+        y = rng.normal(size=80)[c] + 0.3 * table["x"]
+        template = GradientBoostingRegressor(max_bins=32, cat_smooth=5.0, **QUICK)
+        tuned = TunedRegressor(template, budget=1, cv=2).fit(table, y)
+        plain = clone(template).set_params(
+            n_estimators=int(tuned.cv_results_["n_rounds"][0]), random_state=tuned.estimator_._seed,
+            subsample=0.8, colsample_bynode=0.6,
+        )  # fmt: skip
+        np.testing.assert_allclose(plain.fit(table, y).predict(table), tuned.predict(table))
+
+
+class TestGroups:
+    def test_whole_groups_are_held_out(self, monkeypatch):
+        asked, groups = [], np.arange(len(X)) % 7
+
+        def keep(*args):
+            asked.extend(search_folds(*args))
+            return asked
+
+        search_folds = boosting.SearchedBoosting._folds
+        monkeypatch.setattr(boosting.SearchedBoosting, "_folds", keep)
+        TunedRegressor(REGRESSOR, budget=1).fit(X, Y, groups=groups)
+        assert len(asked) == 5
+        assert all(not set(groups[f.seen]) & set(groups[f.asked]) for f in asked)
+        assert sorted(np.concatenate([f.asked for f in asked])) == list(range(len(X)))
+
+    def test_their_number_is_checked(self):
+        for rows in (slice(None), slice(20)):
+            with pytest.raises(ValueError, match="one group for each"):
+                TunedRegressor(REGRESSOR, budget=1).fit(X[rows], Y[rows], groups=np.arange(3))
+
+
+class TestErrors:
+    def test_a_fold_without_weight_is_named(self):
+        weight = np.repeat([0.0, 1.0], [75, 75])
+        with pytest.raises(ValueError, match="in fold 0 whose weights are all 0"):
+            TunedRegressor(REGRESSOR, budget=1, cv=KFold(2)).fit(X, Y, weight)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+    def test_a_metric_that_is_not_defined_is_named(self):
+        is_many = Y > np.median(Y)
+        cv = [(np.arange(len(X)), np.flatnonzero(is_many)[:20])]
+        model = TunedClassifier(CLASSIFIER, budget=1, scoring="roc_auc", cv=cv)
+        with pytest.warns(UserWarning, match="'roc_auc' is not defined on the rows held out"):
+            model.fit(X, is_many)
+
+    def test_a_missing_target_names_the_class(self):
+        with pytest.raises(ValueError, match="This TunedRegressor estimator requires y"):
+            TunedRegressor(budget=1).fit(X)
+
+
+def test_a_file_has_none_for_a_splitter_and_distributions(tmp_path):
+    space = {"max_leaf_nodes": randint(2, 8)}
+    model = TunedRegressor(REGRESSOR, budget=2, param_distributions=space, cv=KFold(2)).fit(X, Y)
+    model.save(tmp_path / "model.gpuens")
+    loaded = gpuens.load(tmp_path / "model.gpuens")
+    assert loaded.cv is None and loaded.param_distributions is None and loaded.budget == 2
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
