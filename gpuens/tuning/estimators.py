@@ -282,7 +282,7 @@ class Tuned(Savable, Exportable, BaseEstimator):
         tags = super().__sklearn_tags__()
         own = get_tags(self._kinds[0]() if self.estimator is None else self.estimator)
         tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
-        tags.array_api_support = own.array_api_support
+        tags.array_api_support = False  # the weights of the members are NumPy arrays
         return tags
 
 
