@@ -110,7 +110,7 @@ def test_bad_arrays_are_told_as_ever(device):
 
 def test_what_claims_support_of_the_array_api():
     """All but those whose attributes are NumPy arrays, and what scikit-learn's learners decide."""
-    without = ("AdaBoost", "Stagewise", "Voting")
+    without = ("AdaBoost", "Stagewise", "Tuned", "Voting")
     for estimator in ESTIMATORS:
         expected = not name_of(estimator).startswith(without)
         assert get_tags(estimator).array_api_support is expected, name_of(estimator)

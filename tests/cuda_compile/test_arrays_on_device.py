@@ -221,7 +221,7 @@ VIEWS = {
 def test_predictions_can_be_launched(launches, trees, monkeypatch, view, dtype, depth):
     """From tables that lie anyhow: one compiled kernel reads them all."""
     monkeypatch.setattr(traverse, "FEW_ROWS", 0.01)
-    monkeypatch.setattr(traverse.perfect, "MOST_DEPTH", 8 if depth == 1 else 0)
+    monkeypatch.setattr(traverse.perfect_trees, "MOST_DEPTH", 8 if depth == 1 else 0)
     there = Trees(*map(host_cupy.ndarray, trees))
     X = VIEWS[view](host_cupy.ndarray(np.zeros((50, N_FEATURES + (view == "some columns")), dtype)))
     raw = host_cupy.ndarray(np.zeros((1, X.shape[0])))

@@ -67,7 +67,7 @@ class Bindings:
         self.n_launches = 0
 
     def loaded(self, kernel: precompiled.Code, is_ptx: bool) -> Any:
-        """Take the place of ``ahead.loaded``."""
+        """Take the place of ``precompiled.loaded``."""
         assert is_ptx
         self.kernels.append(machine.load(kernel.code.decode(), kernel.symbol))
         return SimpleNamespace(handle=len(self.kernels) - 1)
