@@ -127,7 +127,7 @@ def _can_start(value: Any) -> bool:
 
 
 DEPTH_OF_LEVELS = 6
-"""What ``max_depth=None`` stands for in trees that grow by levels."""
+"""Depth of trees that grow by levels where ``max_depth`` is None."""
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
 AUTO_SMOOTHING = 10.0

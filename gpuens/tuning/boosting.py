@@ -47,7 +47,7 @@ clock = time.perf_counter
 
 
 class SearchPlan(NamedTuple):
-    """What a search is told beside the table.
+    """Arguments of a search beside the table.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ TUNED = """Parameters
 
 
 class Tuned(Savable, Exportable, BaseEstimator):
-    """What the two estimators share."""
+    """Base of the two estimators: the search, and its results."""
 
     _kinds: ClassVar[tuple[type, type[SearchedBoosting]]]
     """The estimator that is tuned, and the one that searches."""

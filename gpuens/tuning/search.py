@@ -28,7 +28,7 @@ from .space import Budget
 PAUSES = (2.5, 7.5)
 THE_END = 1000.0
 GOES_ON = 3
-"""Of so many settings at a pause, one goes on."""
+"""Settings at a pause for each one that goes on."""
 MEMBERS = 5
 """Most settings in the ensemble."""
 KEPT = 2 * MEMBERS

@@ -44,7 +44,7 @@ LEVELS = {
 """Levels of processors by architecture, the best first, and what Linux calls the features they
 add."""
 ARCHITECTURES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "arm64", "arm64": "arm64"}
-"""What systems call the architectures."""
+"""Names of the architectures on different systems."""
 WHEELS = {
     "Linux": ("x86-64", "arm64"), "Darwin": ("x86-64", "arm64"), "Windows": ("x86-64",),
 }  # fmt: skip

@@ -38,7 +38,7 @@ def processor_features() -> set[str]:
 
 
 _LATE = "BMI BMI2 LZCNT MOVBE"
-"""What NumPy asks for from 2.4 on; all processors of Intel and AMD with AVX2 have it."""
+"""Features that NumPy requires from 2.4 on; all processors of Intel and AMD with AVX2 have them."""
 _LINUX_NAMES = {
     "SSE3 SSSE3 SSE41 SSE42 POPCNT": "cx16 lahf_lm pni popcnt sse4_1 sse4_2 ssse3",
     f"AVX AVX2 F16C FMA3 {_LATE}": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",

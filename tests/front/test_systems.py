@@ -212,7 +212,7 @@ def test_small_calls(elsewhere):
 V2 = dict.fromkeys(["SSE3", "SSSE3", "SSE41", "SSE42", "POPCNT"], True)
 V3 = V2 | dict.fromkeys(["AVX", "AVX2", "F16C", "FMA3"], True)
 LATE = dict.fromkeys(["BMI", "BMI2", "LZCNT", "MOVBE"], True)
-"""What NumPy asks the processor for from 2.4 on."""
+"""Features of a processor that NumPy requires from 2.4 on."""
 
 
 @pytest.mark.parametrize(

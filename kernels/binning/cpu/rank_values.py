@@ -47,7 +47,7 @@ def _number(keys, rows, most, ranks, values):
         key = keys[i]
         if i == 0 or key != keys[i - 1]:
             n_distinct += 1
-            # That of missing values is the last one: it has a rank, and is no value.
+            # The key of missing values is the last one: it has a rank, but is not a value.
             values[n_distinct] = bits_of_key(key, most)
         ranks[rows[i]] = n_distinct
     return n_distinct if keys[keys.size - 1] == most else n_distinct + 1
