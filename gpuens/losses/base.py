@@ -183,13 +183,15 @@ class Loss:
         if len(set(formulas)) > 1:
 
             def one(i: int) -> Totals:
-                of_rows = self.targets(y, outputs[i], device), raw[i], shared, weight, g[i], h[i]
-                return gradients(formulas[i], *of_rows, self.workers)
+                k = outputs[i]
+                target = self.targets(y, k, device)
+                return self.gradients(k, target, raw[i], shared, weight, g[i], h[i])
 
             return each(one, range(len(outputs)), g[0], self.workers)
         target, first_class = self.joint_targets(y, outputs)
-        of_rows = target, raw, shared, weight, g, h
-        return gradients_of_outputs(formulas[0], *of_rows, first_class, self.workers)
+        return gradients_of_outputs(
+            formulas[0], target, raw, shared, weight, g, h, first_class, self.workers
+        )
 
     def check_gradients(
         self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
@@ -209,8 +211,10 @@ class Loss:
         """Compute the values of the nodes of a batch of trees, one an output, and the sums of their
         hessians."""
         l2, min_sum_hessian = batch.params.l2, batch.params.min_sum_hessian
-        how = l2, min_sum_hessian, self.largest_step(batch.learning_rate), self.workers
-        return newton_steps(batch.trees, batch.g, batch.h, batch.totals, *how)
+        largest = self.largest_step(batch.learning_rate)
+        return newton_steps(
+            batch.trees, batch.g, batch.h, batch.totals, l2, min_sum_hessian, largest, self.workers
+        )
 
     def safe_rate(self, learning_rate: float) -> float:
         """Return the factor on the trees of a round that is asked for by a learning rate."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from .. import distributions
 from ..devices.placement import Device, to_numpy
-from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
@@ -117,8 +116,7 @@ class DistributionLoss(Loss):
         ]
 
     def leaf_values(self, batch: LeafBatch, outputs: range) -> Sequence[NodeValues]:
-        how = batch.params.l2, batch.params.min_sum_hessian, math.inf, self.workers
-        steps = newton_steps(batch.trees, batch.g, batch.h, batch.totals, *how)
+        steps = super().leaf_values(batch, outputs)
         rate = batch.learning_rate
         return [
             NodeValues(self._bounded(k, own.value, rate), own.hessian)

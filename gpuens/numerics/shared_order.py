@@ -111,8 +111,9 @@ def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, workers: Work
             return float(sum_until[-1]) / max(float(left(workers.n_all - 1)), LEAST_LEFT)
         digit = int(fails.argmax())
         begin, end = places[digit : digit + 2].tolist()
-        before = int(n_until[digit] - counts[digit]), int(sum_until[digit] - totals[digit])
-        at = _Stretch(at.prefix + (digit << shift), shift, begin, end, *before)
+        n_below, sum_below = n_until[digit] - counts[digit], sum_until[digit] - totals[digit]
+        prefix = at.prefix + (digit << shift)
+        at = _Stretch(prefix, shift, begin, end, int(n_below), int(sum_below))
     last, below = _last_that_fits(at, int(counts[digit]), left)
     if last < 0:
         smallest = workers.collective.gather(ordered[:1])

@@ -57,11 +57,10 @@ def _sum_of_blocks(
         padded = device.xp.zeros(size, dtype=device.xp.float64)
         padded[: block.shape[0]] = block
         return padded
-    how = 2 * step, n_blocks, size, device
-    low = _sum_of_blocks(values, first, *how)
+    low = _sum_of_blocks(values, first, 2 * step, n_blocks, size, device)
     if (first + step) * size >= values.shape[0]:
         return low + device.xp.zeros(size, dtype=device.xp.float64)
-    return low + _sum_of_blocks(values, first + step, *how)
+    return low + _sum_of_blocks(values, first + step, 2 * step, n_blocks, size, device)
 
 
 def mean_later(

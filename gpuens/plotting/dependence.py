@@ -340,7 +340,7 @@ def draw_panels(
 
 def _axes_of_panels(n: int, ax: Any, n_cols: int) -> list[Any]:
     n_cols = min(n, n_cols)
-    shape = math.ceil(n / n_cols), n_cols
+    n_rows = math.ceil(n / n_cols)
     if isinstance(ax, (list, tuple, np.ndarray)):
         axes = list(np.asarray(ax, object).ravel())
         if len(axes) != n:
@@ -349,18 +349,19 @@ def _axes_of_panels(n: int, ax: Any, n_cols: int) -> list[Any]:
     if ax is not None and n == 1:
         return [axes_for(ax)]
     if ax is None:
-        size = shape[1] * PANEL_WIDTH, shape[0] * PANEL_HEIGHT
+        size = n_cols * PANEL_WIDTH, n_rows * PANEL_HEIGHT
         figure = pyplot().figure(figsize=size, layout="constrained")
-        grid = figure.add_gridspec(*shape)
+        grid = figure.add_gridspec(n_rows, n_cols)
     else:
         ax = axes_for(ax)
         figure = ax.figure
         ax.set_axis_off()
-        grid = ax.get_subplotspec().subgridspec(*shape) if ax.get_subplotspec() else None
-        if grid is None:
+        place = ax.get_subplotspec()
+        if place is None:
             raise ValueError(
                 "ax was not made by subplots, so it cannot be divided: pass one for each panel."
             )
+        grid = place.subgridspec(n_rows, n_cols)
     return [figure.add_subplot(grid[i // n_cols, i % n_cols]) for i in range(n)]
 
 

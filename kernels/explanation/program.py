@@ -141,8 +141,7 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
     """
     below = np.empty(cover.size)
     n_splits, n_steps = np.zeros((2, len(trees.offset) - 1), np.int64)
-    tree = trees.offset, trees.feature, trees.left, trees.right
-    _count(*tree, cover, below, n_splits, n_steps)
+    _count(trees.offset, trees.feature, trees.left, trees.right, cover, below, n_splits, n_steps)
     _require_cover(trees, below)
     n = int(n_splits.sum())
     dtypes = {"threshold": np.float64, "missing_left": np.uint8, "share": np.float64}
@@ -153,7 +152,7 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
     split_begin = np.concatenate([[0], np.cumsum(n_splits)])
     step_begin = np.concatenate([[0], np.cumsum(n_steps)])
     steps = np.empty(int(step_begin[-1]), np.int32)
-    n_levels = max(_levels(*tree), 1)
+    n_levels = max(_levels(trees.offset, trees.feature, trees.left, trees.right), 1)
     n_slots = np.zeros(n_splits.size, np.int32)
     _write(tuple(trees), below, splits, split_begin, steps, step_begin, n_slots, n_levels)
     n_points = (n_slots + 1) // 2

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
+from .targets import find_rows
 
 
 class LeafSteps(NamedTuple):
@@ -55,21 +56,7 @@ def fill_hazards(
     leaf_of = np.full(rank.size, -1, np.int32)
     copies = np.zeros(rank.size, np.float64)
     at_risk, dying, leaving = np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes)
-    # From the root down: where the rows of each node are, and of each row its leaf and weight.
-    segment[0, 0], segment[0, 1] = 0, n_samples[0]
-    for node in range(n_nodes):
-        first, last = segment[node, 0], segment[node, 1]
-        child = left[node]
-        if child >= 0:
-            middle = first + n_samples[child]
-            segment[child, 0], segment[child, 1] = first, middle
-            segment[child + 1, 0], segment[child + 1, 1] = middle, last
-            continue
-        for i in range(first, last):
-            row = records[i] & np.uint64(0xFFFFFFFF)
-            leaf_of[row] = node
-            copies[row] = weight[row] * float(records[i] >> np.uint64(32))
-            at_risk[node] += copies[row]
+    find_rows(left, n_samples, records, weight, segment, leaf_of, copies, at_risk)
     # Along the times: a leaf whose next row is of a later time ends the one before.
     place = segment[:, 0].copy()
     time = np.full(n_nodes, -2, np.int32)

@@ -98,10 +98,10 @@ def path_features(
     parent, depth = np.full(n, -1, np.int32), np.zeros(n, np.int64)
     _find_parents(left, right, parent, depth)
     room = int(depth[left < 0].sum())
-    found = np.empty(room, np.int32), np.empty(room), np.empty(room)
+    of, center, scale = np.empty(room, np.int32), np.empty(room), np.empty(room)
     begin = np.zeros(n + 1, np.int64)
-    _list_features(feature, cut, left, parent, low, high, begin, *found)
-    return PathFeatures(begin, *(array[: begin[-1]] for array in found))
+    _list_features(feature, cut, left, parent, low, high, begin, of, center, scale)
+    return PathFeatures(begin, of[: begin[-1]], center[: begin[-1]], scale[: begin[-1]])
 
 
 @kernel
@@ -222,13 +222,12 @@ def solve_linear(
     """
     n_nodes, n = value.size, features.feature.size
     most = int(np.diff(features.begin).max(initial=0))
-    scratch = np.empty((2, most, most)), np.empty((6, most))
     begin, of = np.zeros(n_nodes + 1, np.int64), np.empty(n, np.int32)
     coefficient, intercept = np.empty(n), value.copy()
     how = scales.g, scales.h, float(ridge), float(min_sum_hessian), bool(is_bounded)
     _solve(
-        features, features.begin_of_sums(), sums, n_rows, total, value, how, *scratch,
-        begin, of, coefficient, intercept,
+        features, features.begin_of_sums(), sums, n_rows, total, value, how,
+        np.empty((2, most, most)), np.empty((6, most)), begin, of, coefficient, intercept,
     )  # fmt: skip
     return LinearFits(begin, of[: begin[-1]], coefficient[: begin[-1]], intercept)
 

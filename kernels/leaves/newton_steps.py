@@ -75,10 +75,11 @@ def newton_steps(
         on the device too, for ``add_values_of_trees``, and are copied to the host when they are
         read.
     """
-    what = trees, g, h, totals, l2, min_sum_hessian, largest
     if workers is ONE_WORKER:
-        return implementation(__name__, g).newton_steps(*what)
-    return composed(__name__).newton_steps(*what, workers)
+        op = implementation(__name__, g)
+        return op.newton_steps(trees, g, h, totals, l2, min_sum_hessian, largest)
+    op = composed(__name__)
+    return op.newton_steps(trees, g, h, totals, l2, min_sum_hessian, largest, workers)
 
 
 @inner

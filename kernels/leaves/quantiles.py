@@ -20,7 +20,7 @@ def leaf_quantiles(
 
     It is the mean of two values of the leaf: the least one up to which the weights sum to
     ``lower_share(quantile, total)`` and the least one up to which they sum to
-    ``upper_share(quantile, total)`` (see ``scalars.quantile``).
+    ``upper_share(quantile, total)`` (see ``scalars.rounding``).
 
     Parameters
     ----------
@@ -40,9 +40,10 @@ def leaf_quantiles(
     float64, shape (n_nodes,), NumPy
         Of the rows of all workers; 0 for a node without rows. Never a negative zero.
     """
-    what = leaf, values, weight, quantile, n_nodes
     op = implementation(__name__, values)
-    return op.leaf_quantiles(*what) if workers is ONE_WORKER else op.leaf_quantiles(*what, workers)
+    if workers is ONE_WORKER:
+        return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes)
+    return op.leaf_quantiles(leaf, values, weight, quantile, n_nodes, workers)
 
 
 SHARE_BITS = 31

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..runtime.compilation import kernel
+from ..runtime.compilation import inner, kernel
 from .quantiles import SHARE_BITS
 
 WHOLE = 2.0**SHARE_BITS
 
 
-@kernel
-def fill_targets(left, n_samples, records, order, rank, weight, segment, entries):
-    """Fill in the segments of a tree's nodes and their entries without sorting: rows come in the
-    order of their targets, and each is appended to the list of its leaf."""
-    n_nodes = left.size
-    leaf_of = np.full(rank.size, -1, np.int32)
-    copies = np.zeros(rank.size, np.float64)
-    total = np.zeros(n_nodes)
+@inner
+def find_rows(left, n_samples, records, weight, segment, leaf_of, copies, total):
+    """Find from the root down where the rows of each node are, ``segment``, and of each row its
+    leaf and its weight, which is added to that of the leaf."""
     segment[0, 0], segment[0, 1] = 0, n_samples[0]
-    for node in range(n_nodes):
+    for node in range(left.size):
         first, last = segment[node, 0], segment[node, 1]
         child = left[node]
         if child >= 0:
@@ -32,6 +28,17 @@ def fill_targets(left, n_samples, records, order, rank, weight, segment, entries
             leaf_of[row] = node
             copies[row] = weight[row] * float(records[i] >> np.uint64(32))
             total[node] += copies[row]
+
+
+@kernel
+def fill_targets(left, n_samples, records, order, rank, weight, segment, entries):
+    """Fill in the segments of a tree's nodes and their entries without sorting: rows come in the
+    order of their targets, and each is appended to the list of its leaf."""
+    n_nodes = left.size
+    leaf_of = np.full(rank.size, -1, np.int32)
+    copies = np.zeros(rank.size, np.float64)
+    total = np.zeros(n_nodes)
+    find_rows(left, n_samples, records, weight, segment, leaf_of, copies, total)
     so_far = np.zeros(n_nodes)
     place = segment[:, 0].copy()
     for i in range(order.size):

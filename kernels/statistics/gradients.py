@@ -99,10 +99,11 @@ def gradients_of_outputs(
     -------
     sequence of Totals
     """
-    what = loss, y, raw, shift, weight, g, h, first_class
     if workers is ONE_WORKER:
-        return implementation(__name__, raw).gradients_of_outputs(*what)
-    return composed(__name__).gradients_of_outputs(*what, workers)
+        op = implementation(__name__, raw)
+        return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class)
+    op = composed(__name__)
+    return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class, workers)
 
 
 class PieceTotals(NamedTuple):

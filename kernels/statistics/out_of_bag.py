@@ -46,10 +46,9 @@ def add_out_of_bag(
         Rows whose first prediction is that of the tree; of all workers.
     """
     op = implementation(__name__, leaf)
-    what = leaf, value, truth, begin, sums, n_models
     if workers is not ONE_WORKER:
-        errors, n_new = op.add_to_chunks(*what)
+        errors, n_new = op.add_to_chunks(leaf, value, truth, begin, sums, n_models)
         of_all = np.concatenate(workers.collective.gather(errors))
         return halved(of_all), sum_of_each(n_new.sum(axis=0), workers)
-    found: tuple[Array, Array] = op.add_out_of_bag(*what)
+    found: tuple[Array, Array] = op.add_out_of_bag(leaf, value, truth, begin, sums, n_models)
     return found

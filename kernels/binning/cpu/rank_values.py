@@ -19,7 +19,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel_without_allocation
-from ...scalars.keys import bits_of_key
+from ...scalars.rounding import bits_of_key
 from ..reference import rank_values as in_array_code
 from .sort_rows import DIGIT_BITS, LAST_DIGIT, N_DIGITS, begin_digits, count_digits, largest_bits
 

@@ -19,7 +19,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
-from ...scalars.keys import bits_of_key, number_key
+from ...scalars.rounding import bits_of_key, number_key
 
 u64 = np.uint64
 DIGIT_BITS = u64(11)

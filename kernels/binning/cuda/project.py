@@ -49,6 +49,8 @@ def project(X: Array, begin: Array, feature: Array, weight: Array) -> Array:
     n_projections, n_rows = begin.size - 1, X.shape[0]
     projected = empty((n_projections, n_rows), np.float64)
     blocks = (min(n_projections, MOST_SHARES), blocks_for_rows(n_rows, BLOCK))
-    entries = (on_device(begin), on_device(feature), on_device(weight))
-    launch(add_features, blocks, BLOCK, X, *entries, projected)
+    launch(
+        add_features, blocks, BLOCK,
+        X, on_device(begin), on_device(feature), on_device(weight), projected,
+    )  # fmt: skip
     return projected

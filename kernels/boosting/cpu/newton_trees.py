@@ -108,8 +108,11 @@ def _make_records(thread, n_threads, rows, how):
     for t in range(n_trees):
         # The key depends on the tree's number alone, as in ``quantise``: the bits are the same.
         key = draw(u64(how.rounding), u64(how.first + t))
-        of_tree = key, rows.scales[t, 0], rows.scales[t, 1], rows.records[t * n : (t + 1) * n]
-        sum_g, sum_h = quantise_all(rows.g[t], rows.h[t], begin, end, u64(0), *of_tree)
+        scale_g, scale_h = rows.scales[t, 0], rows.scales[t, 1]
+        records = rows.records[t * n : (t + 1) * n]
+        sum_g, sum_h = quantise_all(
+            rows.g[t], rows.h[t], begin, end, u64(0), key, scale_g, scale_h, records
+        )
         # Integers: the order of the threads does not matter.
         atomic_add(rows.sums[t], 0, sum_g)
         atomic_add(rows.sums[t], 1, sum_h)
@@ -132,10 +135,12 @@ def _list_nodes(frontier, nodes):
     for i in range(nodes.offset[-1] if nodes.left_codes.size > 0 else 0):
         for word in range(CODE_WORDS):
             nodes.left_codes[i, word] = 0
-    arrays = nodes.feature, nodes.bin, nodes.missing_left, nodes.left, nodes.right
-    order = nodes.order, nodes.offset
     sets = frontier.left_codes
-    emit(frontier.nodes, sets, *order, *arrays, nodes.gain, nodes.n_samples, nodes.left_codes)
+    emit(
+        frontier.nodes, sets, nodes.order, nodes.offset,
+        nodes.feature, nodes.bin, nodes.missing_left, nodes.left, nodes.right,
+        nodes.gain, nodes.n_samples, nodes.left_codes,
+    )  # fmt: skip
 
 
 @inner
@@ -146,8 +151,10 @@ def _add_leaves(thread, n_threads, rows, nodes, how):
         own[i, 0] = own[i, 1] = 0
     for t in range(rows.g.shape[0]):
         sums = own[nodes.offset[t] : nodes.offset[t + 1]]
-        of_tree = rows.fixed[t, 0], rows.fixed[t, 1], nodes.scratch[thread], sums
-        add_share(thread, n_threads, rows.leaf[t], rows.g[t], rows.h[t], *of_tree)
+        add_share(
+            thread, n_threads, rows.leaf[t], rows.g[t], rows.h[t],
+            rows.fixed[t, 0], rows.fixed[t, 1], nodes.scratch[thread], sums,
+        )  # fmt: skip
 
 
 @inner
@@ -157,8 +164,10 @@ def _take_steps(thread, n_threads, rows, params, nodes, how):
         sums = nodes.leaf_sums[:, begin:end]
         add_threads(sums)
         limits = rows.fixed[t, 0], rows.fixed[t, 1], params.l2, params.min_sum_hessian, how.largest
-        children = nodes.left[begin:end], nodes.right[begin:end]
-        take_steps(*children, sums[0], limits, nodes.value[begin:end], nodes.hessian[begin:end])
+        take_steps(
+            nodes.left[begin:end], nodes.right[begin:end], sums[0], limits,
+            nodes.value[begin:end], nodes.hessian[begin:end],
+        )  # fmt: skip
         for i in range(begin, end):
             # Shrunken once a node, not once a row.
             nodes.added[i] = how.factor * nodes.value[i]
@@ -181,8 +190,10 @@ def _round_worker(thread, n_threads, barrier, table, frontier, params, work, row
     if thread == 0:
         _plant(rows, frontier, how)
     # ``grow_together`` begins with a barrier of its own, behind which the roots are there.
-    tables = table, frontier, params, work
-    grow_together(thread, n_threads, barrier, *tables, nodes.order, nodes.offset, rows.leaf)
+    grow_together(
+        thread, n_threads, barrier, table, frontier, params, work,
+        nodes.order, nodes.offset, rows.leaf,
+    )  # fmt: skip
     if thread == 0:
         _list_nodes(frontier, nodes)
     # Thread 0 lists nodes meanwhile; the others need ``offset`` alone, which growth has filled in.
@@ -230,8 +241,10 @@ def add_newton_trees(
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
     rows = TreeStatistics(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
     how = NewtonRound(*draws, float(factor), float(largest))
-    tables = kept.table, kept.frontier, params, kept.work
-    run(_round_worker, kept.n_threads, *tables, rows, kept.nodes, how)
+    run(
+        _round_worker, kept.n_threads,
+        kept.table, kept.frontier, params, kept.work, rows, kept.nodes, how,
+    )  # fmt: skip
     return _results(kept.nodes, kept.leaf)
 
 

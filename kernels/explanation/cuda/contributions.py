@@ -230,7 +230,6 @@ def add_contributions(
     n_lines += 3 * size.n_levels + 1 + size.n_slots
     n_cells = phi.shape[1] + pairs.shape[1]
     most_rows = max(1, min(n_rows, SUMS_BYTES // (8 * n_groups * n_cells)))
-    settings = (np.int64(size.n_levels), np.int64(n_flows), np.int64(size.n_points))
     for first in range(0, n_rows, most_rows):
         cells = cells_of(X[first : first + most_rows])
         n = min(most_rows, n_rows - first)
@@ -238,8 +237,10 @@ def add_contributions(
         work = empty((n_lines, blocks * BLOCK), np.float64)
         sums = [zeros((n_groups, target.shape[1], n), np.float64) for target in (phi, pairs)]
         launch(
-            walk_trees, blocks, BLOCK, *program.splits, *program[1:], *cells, *settings, work, *sums
-        )
+            walk_trees, blocks, BLOCK,
+            *program.splits, *program[1:], *cells,
+            np.int64(size.n_levels), np.int64(n_flows), np.int64(size.n_points), work, *sums,
+        )  # fmt: skip
         for target, part in zip((phi, pairs), sums, strict=True):
             if part.shape[1]:
                 blocks = blocks_for_rows(part.shape[1] * n, BLOCK)

@@ -11,8 +11,8 @@ from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import Scales
-from ...scalars.nearest_integers import to_integer
 from ...scalars.primitives import mul
+from ...scalars.rounding import to_integer
 from ..linear_sums import PathFeatures
 
 f64 = np.float64
@@ -83,6 +83,8 @@ def linear_sums(
     sums = np.zeros((n_threads, int(begin[-1])), np.int64)
     scratch = np.empty((n_threads, most + 8))
     plain = float(scales.g), float(scales.h)
-    rows = leaf, g, h, table_of(X)
-    run(_sum_worker, n_threads, *rows, tuple(features), plain, begin, scratch, sums)
+    run(
+        _sum_worker, n_threads,
+        leaf, g, h, table_of(X), tuple(features), plain, begin, scratch, sums,
+    )  # fmt: skip
     return sums[0]

@@ -116,8 +116,11 @@ def newton_steps(
     n_nodes = trees.left.size
     sums = np.zeros((n_threads, n_nodes, 2), np.int64)
     value, hessian = np.empty(n_nodes), np.empty(n_nodes)
-    of_trees = trees.left, trees.right, trees.offset, scales, limits
-    run(_step_worker, n_threads, trees.leaf, g, h, *of_trees, sums, value, hessian)
+    run(
+        _step_worker, n_threads,
+        trees.leaf, g, h, trees.left, trees.right, trees.offset, scales, limits, sums, value,
+        hessian,
+    )  # fmt: skip
     ends = trees.offset.tolist()
     return [
         NodeValues(value[begin:end], hessian[begin:end])

@@ -28,8 +28,8 @@ from ...runtime.collective import ONE_WORKER, Workers
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 from ...scalars.primitives import vectorise
-from ...scalars.quantile import lower_share, upper_share
 from ...scalars.rng import draw
+from ...scalars.rounding import lower_share, upper_share
 from ..quantiles import SHARE_MASK, LeafTargets
 
 i64, u64, f64 = np.int64, np.uint64, np.float64
@@ -175,8 +175,10 @@ def leaf_quantiles(
     kept_weight = np.empty(weight.shape[0], np.int64)
     queue = np.zeros(CACHE_LINE, np.int64)
     out = np.empty(n_nodes)
-    args = (leaf, values, weight, float(quantile), place, kept, kept_weight, queue, out)
-    run(_leaf_quantiles_worker, n_threads, *args)
+    run(
+        _leaf_quantiles_worker, n_threads,
+        leaf, values, weight, float(quantile), place, kept, kept_weight, queue, out,
+    )  # fmt: skip
     return out
 
 

@@ -20,8 +20,8 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import Scales
-from ...scalars.nearest_integers import nearest_even
 from ...scalars.primitives import mul
+from ...scalars.rounding import nearest_even
 from ..linear_sums import PathFeatures
 
 i64, u32, u64, f64 = np.int64, np.uint32, np.uint64, np.float64
@@ -87,7 +87,9 @@ def linear_sums(
     if begin[-1] == 0:
         return download(sums)
     of_leaves = upload(*features, begin)
-    plain = float(scales.g), float(scales.h)
     blocks = blocks_for_rows(leaf.shape[0], BLOCK)
-    launch(add_products, blocks, BLOCK, leaf, g, h, *cells_of(X), *of_leaves, *plain, sums)
+    launch(
+        add_products, blocks, BLOCK,
+        leaf, g, h, *cells_of(X), *of_leaves, float(scales.g), float(scales.h), sums,
+    )  # fmt: skip
     return download(sums)

@@ -24,7 +24,7 @@ from ...runtime.cuda.target import (
     on_device,
     zeros,
 )
-from ...scalars.quantile import lower_share, upper_share
+from ...scalars.rounding import lower_share, upper_share
 from ..quantiles import SHARE_MASK, LeafTargets
 
 u32, i64, u64, f64 = np.uint32, np.int64, np.uint64, np.float64

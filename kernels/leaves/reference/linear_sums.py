@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from ...runtime.arrays import Array
 from ...runtime.dtypes import Scales
 from ...runtime.reference.arrays import to_host
-from ...scalars import nearest_integers as rounding
+from ...scalars import rounding
 from ...scalars.primitives import vectorise
 from ..linear_sums import PathFeatures
 

@@ -9,12 +9,12 @@ from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
 from ...runtime.reference.arrays import to_host
-from ...scalars import quantile as formulas
+from ...scalars import rounding
 from ...scalars.primitives import vectorise
 from ..quantiles import SHARE_MASK, LeafTargets
 
-lower_share = vectorise(formulas.lower_share)
-upper_share = vectorise(formulas.upper_share)
+lower_share = vectorise(rounding.lower_share)
+upper_share = vectorise(rounding.upper_share)
 
 
 def leaf_quantiles(

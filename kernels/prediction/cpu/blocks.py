@@ -153,8 +153,10 @@ def _add_trees(packed, begin, n, codes, reached, raw):
             )
         else:
             for k in range(size):
-                leaves = leaf_begin[trees[k]], reached, results + k * BLOCK
-                _add_values(raw, first, begin, n, packed.values, *leaves)
+                _add_values(
+                    raw, first, begin, n, packed.values, leaf_begin[trees[k]], reached,
+                    results + k * BLOCK,
+                )  # fmt: skip
         at += size
 
 

@@ -228,5 +228,7 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    tree = (feature, bin_, missing_left, left, right, left_codes)
-    run(_codes_worker, threads_for(16 * leaf.size), codes.rows, *tree, leaf)
+    run(
+        _codes_worker, threads_for(16 * leaf.size),
+        codes.rows, feature, bin_, missing_left, left, right, left_codes, leaf,
+    )  # fmt: skip

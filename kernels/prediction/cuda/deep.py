@@ -155,9 +155,12 @@ def nodes_of(trees: Trees, X: Array, n_largest: int) -> PackedNodes | None:
 def _pack(trees: Trees, wide: bool, shift: int) -> PackedNodes:
     n_nodes = trees.feature.shape[0]
     words = empty(n_nodes * (2 if wide else 1), np.uint64)
-    columns = trees.feature, trees.threshold, trees.missing_left, trees.left, trees.category_begin
     blocks = blocks_for_rows(n_nodes, BLOCK)
-    launch(packing_kernel(wide), blocks, BLOCK, *columns, u32(shift), words)
+    launch(
+        packing_kernel(wide), blocks, BLOCK,
+        trees.feature, trees.threshold, trees.missing_left, trees.left, trees.category_begin,
+        u32(shift), words,
+    )  # fmt: skip
     return PackedNodes(words, u32(shift))
 
 

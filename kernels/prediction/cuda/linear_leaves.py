@@ -89,9 +89,12 @@ def add_linear_values(leaves: LinearLeaves, X: Array, leaf: Array, raw: Array) -
 
 def largest_linear_values(leaves: LinearLeaves, X: Array, leaf: Array) -> np.ndarray:
     sizes, largest = empty(leaf.shape[0], np.float64), zeros(leaves.value.shape[0], np.int64)
-    functions = leaves.begin, leaves.feature, leaves.coefficient, leaves.intercept
     blocks = blocks_for_rows(leaf.shape[0], BLOCK)
-    launch(write_sizes, blocks, BLOCK, *functions, *cells_of(X), leaf, sizes)
+    launch(
+        write_sizes, blocks, BLOCK,
+        leaves.begin, leaves.feature, leaves.coefficient, leaves.intercept, *cells_of(X), leaf,
+        sizes,
+    )  # fmt: skip
     # By their bits: the hardware has an atomic maximum of integers, not of float64.
     launch(find_largest, blocks, BLOCK, leaf, sizes.view(np.int64), largest)
     return download(largest).view(np.float64)

@@ -283,8 +283,10 @@ def add_trees(trees: Trees, X: Array, raw: Array) -> None:
     pieces = derived(trees, ("perfect", wide), lambda: settled(_fill(trees, wide, depth)))
     n_features = X.shape[1]
     block, blocks = tiles_of(X)
-    args = (pieces, depth, trees.output, n_features, *cells_of(X), raw)
-    launch(kernels(wide, raw.shape[0] == 1).add, blocks, block, *args)
+    launch(
+        kernels(wide, raw.shape[0] == 1).add, blocks, block,
+        pieces, depth, trees.output, n_features, *cells_of(X), raw,
+    )  # fmt: skip
 
 
 def _fill(trees: Trees, wide: bool, depth: int) -> Any:
@@ -292,7 +294,10 @@ def _fill(trees: Trees, wide: bool, depth: int) -> Any:
     n_leaves = trees.output.shape[0] << depth
     n_pieces = -(-n_leaves // SLOTS)
     pieces = zeros(n_pieces * SLOTS * (3 if wide else 2), np.uint64)
-    of_nodes = trees.offset, trees.feature, trees.threshold, trees.missing_left, trees.left
     blocks = blocks_for_rows(n_leaves, BLOCK)
-    launch(kernels(wide, True).fill, blocks, BLOCK, *of_nodes, trees.value, depth, pieces)
+    launch(
+        kernels(wide, True).fill, blocks, BLOCK,
+        trees.offset, trees.feature, trees.threshold, trees.missing_left, trees.left, trees.value,
+        depth, pieces,
+    )  # fmt: skip
     return pieces

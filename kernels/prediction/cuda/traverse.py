@@ -113,8 +113,10 @@ def add_trees_of_rows(
 
 def add_to_few(trees: Trees, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
-    args = (*_structure_of(trees), trees.value, trees.output, *cells_of(X), raw)
-    launch(add_trees_of_rows, blocks_for(X.shape[0]), FEW_BLOCK, *args)
+    launch(
+        add_trees_of_rows, blocks_for(X.shape[0]), FEW_BLOCK,
+        *_structure_of(trees), trees.value, trees.output, *cells_of(X), raw,
+    )  # fmt: skip
 
 
 @kernel
@@ -141,8 +143,10 @@ def find_leaves_of_rows(
 def find_of_few(trees: Trees, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
-    args = (*_structure_of(trees), *cells_of(X), leaves)
-    launch(find_leaves_of_rows, blocks_for_rows(leaves.size, FEW_BLOCK), FEW_BLOCK, *args)
+    launch(
+        find_leaves_of_rows, blocks_for_rows(leaves.size, FEW_BLOCK), FEW_BLOCK,
+        *_structure_of(trees), *cells_of(X), leaves,
+    )  # fmt: skip
     return leaves
 
 

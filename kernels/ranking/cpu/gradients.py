@@ -120,8 +120,10 @@ def _pairs_worker(
                 # By rank: pairs are then loops over neighbours.
                 s[k] = score[rows[k]]
                 r[k] = gain[rows[k]]
-            scratch = (lines[4, :n], lines[5, :n], lines[6, :n], lanes)
-            _pairs_of_query(s, r, discount[:n], inverse_ideal[q], settings, g, h, *scratch)
+            _pairs_of_query(
+                s, r, discount[:n], inverse_ideal[q], settings, g, h, lines[4, :n], lines[5, :n],
+                lines[6, :n], lanes,
+            )  # fmt: skip
             for k in range(n):
                 # Back to the rows.
                 out[0, rows[k]] = g[k]
@@ -139,10 +141,13 @@ def pair_gradients(
 ) -> Array:
     out = np.empty((2, score.size))
     counter = np.zeros(CACHE_LINE, np.int64)
-    of_queries = (inverse_ideal, discount, queries.begin, queries.longest)
     work = score.size * min(settings.truncation, queries.longest)
     n_threads = threads_for(work)
-    run(_pairs_worker, n_threads, score, gain, order, *of_queries, settings, counter, out)
+    run(
+        _pairs_worker, n_threads,
+        score, gain, order, inverse_ideal, discount, queries.begin, queries.longest, settings,
+        counter, out,
+    )  # fmt: skip
     return out
 
 
@@ -203,6 +208,8 @@ def _list_worker(thread, n_threads, barrier, score, gain, begin, longest, key, o
 
 def list_gradients(score: Array, gain: Array, queries: Queries, key: int) -> Array:
     out = np.empty((2, score.size))
-    args = (score, gain, queries.begin, queries.longest, u64(key), out)
-    run(_list_worker, threads_for(score.size), *args)
+    run(
+        _list_worker, threads_for(score.size),
+        score, gain, queries.begin, queries.longest, u64(key), out,
+    )  # fmt: skip
     return out

@@ -179,10 +179,14 @@ def pair_gradients(
     launch(gather, by_row, BLOCK, score, gain, order, ranked)
     truncation = u32(min(settings.truncation, queries.longest))
     normalise = float(settings.normalise)
-    numbers = settings.sigma, truncation, normalise, float(settings.by_gain)
-    tables = ranked, queries.begin, queries.of_row, inverse_ideal, discount
-    launch(receive, by_row, BLOCK, *tables, *numbers, sums)
-    launch(compare, blocks_for(-(-n // GROUPS)), BLOCK, *tables, *numbers, sums)
-    args = (sums, queries.begin, order, normalise, out)
-    launch(spread, blocks_for(-(-n_queries // GROUPS)), BLOCK, *args)
+    for add_pairs, blocks in ((receive, by_row), (compare, blocks_for(-(-n // GROUPS)))):
+        launch(
+            add_pairs, blocks, BLOCK,
+            ranked, queries.begin, queries.of_row, inverse_ideal, discount,
+            settings.sigma, truncation, normalise, float(settings.by_gain), sums,
+        )  # fmt: skip
+    launch(
+        spread, blocks_for(-(-n_queries // GROUPS)), BLOCK,
+        sums, queries.begin, order, normalise, out,
+    )  # fmt: skip
     return out

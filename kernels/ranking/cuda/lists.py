@@ -74,6 +74,8 @@ def compare_lists(score, gain, begin, key, out):
 def list_gradients(score: Array, gain: Array, queries: Queries, key: int) -> Array:
     n_queries = int(queries.begin.shape[0]) - 1
     out = empty((2, score.shape[0]), np.float64)
-    args = (score, gain, queries.begin, u64(key), out)
-    launch(compare_lists, blocks_for(-(-n_queries // GROUPS)), BLOCK, *args)
+    launch(
+        compare_lists, blocks_for(-(-n_queries // GROUPS)), BLOCK,
+        score, gain, queries.begin, u64(key), out,
+    )  # fmt: skip
     return out

@@ -31,8 +31,10 @@ def discounted_gains(
     gain: Array, order: Array, queries: Queries, discount: Array, depth: int
 ) -> Array:
     out = empty(queries.begin.shape[0] - 1, np.float64)
-    args = (gain, order, queries.begin, discount, i64(depth), out)
-    launch(add_gains, blocks_for_rows(out.shape[0], BLOCK), BLOCK, *args)
+    launch(
+        add_gains, blocks_for_rows(out.shape[0], BLOCK), BLOCK,
+        gain, order, queries.begin, discount, i64(depth), out,
+    )  # fmt: skip
     return out
 
 
@@ -58,6 +60,8 @@ def add_precisions(relevance, order, begin, depth, out):
 
 def average_precisions(relevance: Array, order: Array, queries: Queries, depth: int) -> Array:
     out = empty(queries.begin.shape[0] - 1, np.float64)
-    args = (relevance, order, queries.begin, i64(depth), out)
-    launch(add_precisions, blocks_for_rows(out.shape[0], BLOCK), BLOCK, *args)
+    launch(
+        add_precisions, blocks_for_rows(out.shape[0], BLOCK), BLOCK,
+        relevance, order, queries.begin, i64(depth), out,
+    )  # fmt: skip
     return out

@@ -45,6 +45,8 @@ def rank_rows(score, begin, of_row, order):
 
 def order_queries(score: Array, queries: Queries) -> Array:
     order = empty(score.shape[0], np.int32)
-    args = (score, queries.begin, queries.of_row, order)
-    launch(rank_rows, blocks_for_rows(score.shape[0], BLOCK), BLOCK, *args)
+    launch(
+        rank_rows, blocks_for_rows(score.shape[0], BLOCK), BLOCK,
+        score, queries.begin, queries.of_row, order,
+    )  # fmt: skip
     return order

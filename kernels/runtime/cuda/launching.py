@@ -170,8 +170,10 @@ class Parameters:
                 return False
             dtype, shape, strides = argument.dtype, argument.shape, argument.strides
             self._lies[i], self._types[i] = (dtype, shape, strides), type(argument)
-            head = 0, 0, argument.size, dtype.itemsize, argument.data.ptr
-            OF_ARRAY[len(shape)].pack_into(self._words, offset, *head, *shape, *strides)
+            OF_ARRAY[len(shape)].pack_into(
+                self._words, offset, 0, 0, argument.size, dtype.itemsize, argument.data.ptr,
+                *shape, *strides,
+            )  # fmt: skip
             if len(shape) > 1:
                 self._shapes[i] = shape
             self._held[i] = ref(argument, self._forget[i])
@@ -251,8 +253,9 @@ def allow(parameters: Parameters, shared: int) -> None:
     with _loading:
         # Again under the lock: another thread may have asked for as much meanwhile.
         if shared > kernel.shared:
-            asked = attribute, shared, driver.CUkernel(int(kernel.handle)), parameters.device
-            (status,) = driver.cuKernelSetAttribute(*asked)
+            (status,) = driver.cuKernelSetAttribute(
+                attribute, shared, driver.CUkernel(int(kernel.handle)), parameters.device
+            )
             check(parameters.function, status, f" with {shared:,} bytes of shared memory a block")
             kernel.shared = shared
 

@@ -156,8 +156,10 @@ def _gradients_worker(
 ):  # fmt: skip
     magnitudes = np.empty(SUM_CHUNK, np.float64)
     scratch = np.empty((4, SUM_CHUNK), np.float64)
-    of_rows = y, first_class, raw, shift, weight, g, h
-    fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
+    fill_chunks(
+        thread, n_threads, loss, y, first_class, raw, shift, weight, g, h, magnitudes, scratch,
+        largest, sums,
+    )  # fmt: skip
     # Behind the barrier all chunks have their sums; the outputs are shared out to be joined.
     wait(barrier, n_threads)
     for k in range(thread, totals.shape[0], n_threads):
@@ -230,8 +232,11 @@ def _fill(
     the sums are changed; return the largest magnitudes, as bits."""
     n_threads = threads_for(raw.size)
     largest = np.zeros((n_threads, len(raw), CACHE_LINE), np.int64)
-    of_rows = y.reshape(-1, raw.shape[1]), first_class, raw, shift, weight, g, h
-    run(compiled_for(_gradients_worker, loss), n_threads, loss, *of_rows, largest, sums, totals)
+    run(
+        compiled_for(_gradients_worker, loss), n_threads,
+        loss, y.reshape(-1, raw.shape[1]), first_class, raw, shift, weight, g, h, largest, sums,
+        totals,
+    )  # fmt: skip
     return largest
 
 

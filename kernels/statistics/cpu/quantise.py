@@ -65,11 +65,15 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records
     n_trees, n = records.shape
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     for k in range(n_trees):
-        how = first, keys[k], scales[k, 0], scales[k, 1], records[k]
+        scale_g, scale_h = scales[k, 0], scales[k, 1]
         if rows.size > 0:
-            sum_g, sum_h = _quantise_sample(g[k], h[k], rows, begin, end, *how)
+            sum_g, sum_h = _quantise_sample(
+                g[k], h[k], rows, begin, end, first, keys[k], scale_g, scale_h, records[k]
+            )
         else:
-            sum_g, sum_h = quantise_all(g[k], h[k], begin, end, *how)
+            sum_g, sum_h = quantise_all(
+                g[k], h[k], begin, end, first, keys[k], scale_g, scale_h, records[k]
+            )
         # Sums of integers, one addition a thread: the order does not matter.
         atomic_add(sums[k], 0, sum_g)
         atomic_add(sums[k], 1, sum_h)
@@ -112,8 +116,10 @@ def fill(
 ) -> None:
     """Fill in records, and add to their sums."""
     words, sums, scales = records
-    args = g, h, rows, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
-    run(_worker, threads_for(words.size), *args)
+    run(
+        _worker, threads_for(words.size),
+        g, h, rows, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums,
+    )  # fmt: skip
 
 
 def pack(
@@ -126,8 +132,10 @@ def pack(
     words: Array,
 ) -> np.ndarray:
     sums = np.zeros((len(g), 2), np.int64)
-    args = g, h, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
-    run(_word_worker, threads_for(g.size), *args)
+    run(
+        _word_worker, threads_for(g.size),
+        g, h, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums,
+    )  # fmt: skip
     return sums
 
 

@@ -300,9 +300,11 @@ def launch_gradients(
     blocks = min(n_places, SUM_CHUNK, 1 << (blocks_for(chunks).bit_length() - 1))
     measures = zeros((n_outputs, ARRIVED + 1, blocks), np.float64)
     totals = empty(n_outputs * N_VALUES, np.float64)
-    args = (*rows, float(loss.parameter), shift, weight, *adding, g, h, n_places // blocks)
-    args += (fixed_point_bits(n), measures, totals)
-    launch(gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK, *args)
+    launch(
+        gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK,
+        *rows, float(loss.parameter), shift, weight, *adding, g, h,
+        n_places // blocks, fixed_point_bits(n), measures, totals,
+    )  # fmt: skip
     measured = Measured(totals, n_outputs, n)
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
 
@@ -320,10 +322,11 @@ def measure_chunks(
     """
     blocks = 1 << (-(-raw.shape[0] // SUM_CHUNK) - 1).bit_length()
     measures = zeros((1, ARRIVED + 1, blocks), np.float64)
-    rows = y[None], NO_CLASS, raw[None]
-    args = (*rows, float(loss.parameter), shift, weight, *nothing_to_add(), g[None], h[None], 1)
-    args += (fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64))
-    launch(gradients_kernel(type(loss)), (blocks, 1), BLOCK, *args)
+    launch(
+        gradients_kernel(type(loss)), (blocks, 1), BLOCK,
+        y[None], NO_CLASS, raw[None], float(loss.parameter), shift, weight, *nothing_to_add(),
+        g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64),
+    )  # fmt: skip
     return measures[0]
 
 
@@ -365,6 +368,8 @@ def row_values_kernel(loss: type) -> Any:
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     out = empty(raw.shape[0], RAW)
-    args = (y, raw, float(loss.parameter), shift, out)
-    launch(row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)
+    launch(
+        row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK,
+        y, raw, float(loss.parameter), shift, out,
+    )  # fmt: skip
     return out

@@ -129,7 +129,9 @@ def add_out_of_bag(
     n_chunks = -(-n // SUM_CHUNK)
     of_chunks = zeros((n_trees, 1 << (n_chunks - 1).bit_length()), np.float64)
     n_new, errors = zeros(n_trees, np.int64), empty(n_trees, np.float64)
-    args = (leaf, value, truth, begin, sums, n_models, of_chunks, n_new)
-    launch(add_trees, blocks_for(n_chunks, 8), BLOCK, *args)
+    launch(
+        add_trees, blocks_for(n_chunks, 8), BLOCK,
+        leaf, value, truth, begin, sums, n_models, of_chunks, n_new,
+    )  # fmt: skip
     launch(add_chunks, blocks_for(n_trees), BLOCK, of_chunks, errors)
     return errors, n_new

@@ -63,8 +63,10 @@ def interval_gradients(
     lower: Array, upper: Array, score: Array, inverse: float, distribution: int
 ) -> Array:
     out = np.empty((2, score.size))
-    args = (lower, upper, score, float(inverse), distribution, out)
-    run(_gradients_worker, threads_for(score.size), *args)
+    run(
+        _gradients_worker, threads_for(score.size),
+        lower, upper, score, float(inverse), distribution, out,
+    )  # fmt: skip
     return out
 
 
@@ -72,6 +74,8 @@ def interval_values(
     lower: Array, upper: Array, score: Array, inverse: float, distribution: int
 ) -> Array:
     out = np.empty(score.size)
-    args = (lower, upper, score, float(inverse), distribution, out)
-    run(_values_worker, threads_for(score.size), *args)
+    run(
+        _values_worker, threads_for(score.size),
+        lower, upper, score, float(inverse), distribution, out,
+    )  # fmt: skip
     return out

@@ -42,8 +42,10 @@ def interval_gradients(
 ) -> Array:
     n = score.shape[0]
     out = empty((2, n), np.float64)
-    args = (lower, upper, score, float(inverse), u32(distribution), out)
-    launch(gradients_of_intervals, blocks_for_rows(n, BLOCK), BLOCK, *args)
+    launch(
+        gradients_of_intervals, blocks_for_rows(n, BLOCK), BLOCK,
+        lower, upper, score, float(inverse), u32(distribution), out,
+    )  # fmt: skip
     return out
 
 
@@ -67,6 +69,8 @@ def interval_values(
 ) -> Array:
     n = score.shape[0]
     out = empty(n, np.float64)
-    args = (lower, upper, score, float(inverse), u32(distribution), out)
-    launch(values_of_intervals, blocks_for_rows(n, BLOCK), BLOCK, *args)
+    launch(
+        values_of_intervals, blocks_for_rows(n, BLOCK), BLOCK,
+        lower, upper, score, float(inverse), u32(distribution), out,
+    )  # fmt: skip
     return out
