@@ -374,7 +374,6 @@ def weighted_median(predicted: Array, weights: np.ndarray, device: Device) -> Ar
     predicted : float64, shape (n_rows, n_learners), on the device
     weights : float64, shape (n_learners,), NumPy
         Not negative, not all zero.
-    device : Device
 
     Returns
     -------

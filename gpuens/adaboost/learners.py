@@ -12,9 +12,9 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..devices.placement import Device, home_of, module_of, near, to_numpy
+from ..devices.placement import Device, home_of, near, to_numpy
 from ..estimators.nothing_learned import of_ensemble
-from ..estimators.parameters import monotone_constraints, seed_of, threads_of
+from ..estimators.parameters import monotone_constraints, names_of_seeds, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..kernels.cart.grow_cart import grow_cart
@@ -30,7 +30,7 @@ from ..trees.growth import all_rows, forest_of, tree_key
 from ..trees.parameters import cart_params, check_tree_parameters
 from ..trees.table import bins_for_classes, cart_table
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
-from .rounds import GRID, RowWeights
+from .rounds import GRID, Learners, RowWeights
 
 SEED_BITS = np.uint64(0x7FFFFFFF)
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
@@ -45,11 +45,7 @@ def member_seeds(seed: int, t: int, n: int) -> list[int]:
 def new_member(base: Any, seed: int, t: int) -> Any:
     """Return learner t, not fitted: a clone with seeds of its own."""
     member = clone(base)
-    names = [
-        name
-        for name in sorted(member.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
-    ]
+    names = names_of_seeds(member)
     return member.set_params(**dict(zip(names, member_seeds(seed, t, len(names)), strict=True)))
 
 
@@ -91,23 +87,7 @@ def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> A
     return device.asarray(xp.where(known[codes] == predicted, codes, -1))
 
 
-class HasRows:
-    """Has training rows.
-
-    values : array or sparse matrix, shape (n_rows, ...)
-    """
-
-    values: Any
-    n_rows: int
-
-    def take(self, rows: np.ndarray) -> None:
-        """Keep some of the rows, before ``start``."""
-        at = rows if issparse(self.values) else module_of(self.values).asarray(rows)
-        self.values = self.values[at]
-        self.n_rows = rows.size
-
-
-class AnyLearners(HasRows):
+class AnyLearners(Learners):
     """Clones of an estimator.
 
     Parameters
@@ -130,18 +110,15 @@ class AnyLearners(HasRows):
         self.members: list[Any] = [] if before is None else list(before)
 
     def start(self, y: Array, rows: RowWeights) -> None:
-        """Take the target: int64 class numbers, or float64 numbers."""
         self._y = y
 
     def fit(self, t: int, rows: RowWeights) -> Array:
-        """Fit learner t, and return its predictions for the training rows, shape (n_rows,)."""
         member = new_member(self._base, self._estimator._seed, t)
         self._fit_member(member, t, rows)
         self.members.append(fitting.whole(member))
         return self.predictions(t)
 
     def keep(self, n: int) -> None:
-        """Drop all but the first n learners."""
         del self.members[n:]
 
     def forest(self, weights: np.ndarray) -> Any:
@@ -152,12 +129,7 @@ class AnyLearners(HasRows):
         )
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
-        """Give an ensemble its learners."""
         estimator._members = self.members[: weights.size]
-
-    @abstractmethod
-    def predictions(self, t: int) -> Array:
-        """Return the predictions of learner t for the training rows, shape (n_rows,)."""
 
     @abstractmethod
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
@@ -223,7 +195,7 @@ def are_trees(base: Any) -> bool:
     return False
 
 
-class TreeLearners(HasRows):
+class TreeLearners(Learners):
     """Trees that are grown on the rows of one table.
 
     Parameters
@@ -255,7 +227,6 @@ class TreeLearners(HasRows):
         self.trees: list[Forest] = [] if before is None else list(trees_of(before))
 
     def start(self, y: Array, rows: RowWeights) -> None:
-        """Take the target: int64 class numbers, or float64 numbers."""
         estimator, base = self._estimator, self._base
         categories = estimator._categories
         n_categories = np.zeros(self._n_features, np.int32)
@@ -277,7 +248,6 @@ class TreeLearners(HasRows):
         self._set_target(y, rows)
 
     def fit(self, t: int, rows: RowWeights) -> Array:
-        """Grow tree t, and return its predictions for the training rows, shape (n_rows,)."""
         problem, records = self._sample(t, rows)
         (seed,) = member_seeds(self._estimator._seed, t, 1)
         params = cart_params(
@@ -294,21 +264,17 @@ class TreeLearners(HasRows):
         return self.predictions(t)
 
     def predictions(self, t: int) -> Array:
-        """Return the predictions of tree t for the training rows, float64 of shape (n_rows,)."""
         tree = self.trees[t]
         leaf = tree.apply(self.values, self._device)[:, 0]
         return self._device.asarray(self._answers(tree))[leaf]
 
     def keep(self, n: int) -> None:
-        """Drop all but the first n trees."""
         del self.trees[n:]
 
     def forest(self, weights: np.ndarray) -> Forest:
-        """Return the trees of a model, with these weights."""
         return self._weighted(Forest.concatenate(self.trees[: weights.size]), weights)
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
-        """Give an ensemble its trees."""
         trees = Forest.concatenate(self.trees[: weights.size])
         estimator._trees, estimator.forest_ = trees, self._weighted(trees, weights)
 

@@ -5,13 +5,15 @@ Logarithms and powers are this package's own, which are the same on every device
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import issparse
 
-from ..devices.placement import Device
+from ..devices.placement import Device, module_of
 from ..estimators.nothing_learned import warn_user
 from ..estimators.training import (
     FINISHED,
@@ -42,20 +44,44 @@ GRID = 2.0**35
 _exp, _log = vectorise(exp), vectorise(log)
 
 
-class Learners(Protocol):
-    """The learners of a model, one a round."""
+class Learners(ABC):
+    """The learners of a model, one a round, and the rows that they are trained on.
 
+    values : array or sparse matrix, shape (n_rows, ...)
+    """
+
+    values: Any
+    n_rows: int
+
+    def take(self, rows: np.ndarray) -> None:
+        """Keep some of the rows, before ``start``."""
+        at = rows if issparse(self.values) else module_of(self.values).asarray(rows)
+        self.values = self.values[at]
+        self.n_rows = rows.size
+
+    @abstractmethod
+    def start(self, y: Array, rows: RowWeights) -> None:
+        """Take the target: int64 class numbers, or float64 numbers."""
+
+    @abstractmethod
     def fit(self, t: int, rows: RowWeights) -> Array:
-        """Fit learner t, and return its predictions for the training rows."""
+        """Fit learner t, and return its predictions for the training rows, shape (n_rows,)."""
 
+    @abstractmethod
     def predictions(self, t: int) -> Array:
-        """Return the predictions of learner t for the training rows."""
+        """Return the predictions of learner t for the training rows, shape (n_rows,)."""
 
+    @abstractmethod
     def keep(self, n: int) -> None:
         """Drop all but the first n learners."""
 
+    @abstractmethod
     def forest(self, weights: np.ndarray) -> Forest:
-        """Return all of them as one ``Forest``."""
+        """Return the learners of a model, with these weights, as one ``Forest``."""
+
+    @abstractmethod
+    def set_on(self, estimator: Any, weights: np.ndarray) -> None:
+        """Give an ensemble its learners."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..devices.placement import CPU, to_numpy
 from ..diversity.regression import Spread, correlation_of_models, variance_of_average
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import names_of_seeds, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels
 from ..inputs.targets import read_target
@@ -165,9 +166,9 @@ def bias_variance(
         split = split_rows(columns, target, test, seed, loss, estimator)
         n_train = split.train.shape[0]
         plan = SamplingPlan(n_train, n_train, True, 1, 1, False, None, seed)
-        task = _Round(estimator, split, plan)
+        predict = functools.partial(_predictions, estimator, split, plan)
         with Parallel(n_jobs=jobs_for(X, columns.device, n_jobs)) as parallel:
-            answers = np.stack(parallel(delayed(task)(r) for r in range(rounds)), axis=1)
+            answers = np.stack(parallel(delayed(predict)(r) for r in range(rounds)), axis=1)
     asked = np.ones(answers.shape, np.bool_)
     if split.train is split.test:
         for r in range(rounds):
@@ -188,27 +189,17 @@ class _Rows(NamedTuple):
     net_variance: np.ndarray
 
 
-class _Round:
-    """The predictions of a model trained on one sample."""
-
-    def __init__(self, estimator: Any, split: Split, plan: SamplingPlan) -> None:
-        self.estimator, self.split, self.plan = estimator, split, plan
-
-    def __call__(self, number: int) -> np.ndarray:
-        split, rows = self.split, self.plan.rows(number)
-        model = clone(self.estimator)
-        seeds = sorted(
-            name
-            for name in model.get_params(deep=True)
-            if name == "random_state" or name.endswith("__random_state")
-        )
-        states = self.plan.random_states(number, len(seeds))
-        model.set_params(**dict(zip(seeds, states, strict=True)))
-        table = split.train.take(split.train.device.asarray(rows)).table()
-        answer = to_numpy(whole(model.fit(table, split.y_train[rows])).predict(split.test.table()))
-        if answer.ndim == 2 and answer.shape[1] == 1:
-            return answer[:, 0]
-        return answer
+def _predictions(estimator: Any, split: Split, plan: SamplingPlan, number: int) -> np.ndarray:
+    """Return the predictions of a model trained on one sample."""
+    rows, model = plan.rows(number), clone(estimator)
+    seeds = names_of_seeds(model)
+    states = plan.random_states(number, len(seeds))
+    model.set_params(**dict(zip(seeds, states, strict=True)))
+    table = split.train.take(split.train.device.asarray(rows)).table()
+    answer = to_numpy(whole(model.fit(table, split.y_train[rows])).predict(split.test.table()))
+    if answer.ndim == 2 and answer.shape[1] == 1:
+        return answer[:, 0]
+    return answer
 
 
 def _squared(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -92,20 +93,22 @@ def drop_column_importance(
         target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
         splits = list(_splits(estimator, columns, target, weight, X_val, y_val, cv))
-        task = _DroppingTask(estimator, splits, scoring, columns.names)
-        baseline = task(None)
+        score = functools.partial(_scores_without, estimator, splits, scoring, columns.names)
+        baseline = score(None)
         jobs = 1 if type(estimator).__module__.startswith("gpuens") else None
         with Parallel(n_jobs=jobs or jobs_for(X, columns.device, n_jobs)) as parallel:
-            scores = parallel(delayed(task)(feature) for feature in range(n_features))
+            scores = parallel(delayed(score)(feature) for feature in range(n_features))
         return in_library_of(importances_of([baseline] * n_features, scores), X)
 
 
-class _Split:
+class _Split(NamedTuple):
     """Rows to train on, and rows to score on."""
 
-    def __init__(self, train: Columns, y: Any, weight: Any, test: Columns, y_test: Any) -> None:
-        self.train, self.y, self.weight = train, y, weight
-        self.test, self.y_test = test, y_test
+    train: Columns
+    y: Any
+    weight: Any
+    test: Columns
+    y_test: Any
 
 
 def _splits(
@@ -131,26 +134,23 @@ def _splits(
         )  # fmt: skip
 
 
-class _DroppingTask:
-    """Computes the scores of models trained without a feature, one for each split."""
-
-    def __init__(self, estimator: Any, splits: list[_Split], scoring: Any, names: Any) -> None:
-        self.estimator, self.splits, self.scoring, self.names = estimator, splits, scoring, names
-
-    def __call__(self, feature: int | None) -> Scores:
-        scores: Scores = []
-        for split in self.splits:
-            model = clone(self.estimator)
-            train, test = split.train.table(), split.test.table()
-            if feature is not None:
-                n_features = split.train.shape[1]
-                model.set_params(**_parameters_without(model, feature, n_features, self.names))
-                train, test = split.train.without(feature), split.test.without(feature)
-            weights = {} if split.weight is None else {"sample_weight": split.weight}
-            y = split.train.device.asarray(split.y) if _is_number(split.y) else split.y
-            scorer = Scorer(whole(model.fit(train, y, **weights)), self.scoring, split.test.device)
-            scores += scorer.of(test, 1, split.y_test, None)
-        return scores
+def _scores_without(
+    estimator: Any, splits: list[_Split], scoring: Any, names: Any, feature: int | None
+) -> Scores:
+    """Return the scores of models trained without a feature, one for each split."""
+    scores: Scores = []
+    for split in splits:
+        model = clone(estimator)
+        train, test = split.train.table(), split.test.table()
+        if feature is not None:
+            n_features = split.train.shape[1]
+            model.set_params(**_parameters_without(model, feature, n_features, names))
+            train, test = split.train.without(feature), split.test.without(feature)
+        weights = {} if split.weight is None else {"sample_weight": split.weight}
+        y = split.train.device.asarray(split.y) if _is_number(split.y) else split.y
+        scorer = Scorer(whole(model.fit(train, y, **weights)), scoring, split.test.device)
+        scores += scorer.of(test, 1, split.y_test, None)
+    return scores
 
 
 def _is_number(y: Any) -> bool:

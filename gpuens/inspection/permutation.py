@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -277,49 +278,40 @@ class Scorer:
         weights = {} if weight is None else {"sample_weight": weight}
         if not self.in_one_go:
             return [self.score(self.model, table, y, **weights)]
-        asked = _Asked(self.model, table, n)
-        parts = asked.parts()
-        return [self.score(part, part.table, y, **weights) for part in parts]
 
+        @functools.cache
+        def answers(method: str) -> np.ndarray:
+            answer = to_numpy(getattr(self.model, method)(table))
+            return answer.reshape(n, -1, *answer.shape[1:])
 
-class _Asked:
-    """A model whose predictions for several tables are computed once."""
-
-    def __init__(self, model: Any, table: Any, n: int) -> None:
-        self.model, self.table, self.n = model, table, n
-        self.answers: dict[str, np.ndarray] = {}
-
-    def answer(self, method: str) -> np.ndarray:
-        if method not in self.answers:
-            answer = to_numpy(getattr(self.model, method)(self.table))
-            self.answers[method] = answer.reshape(self.n, -1, *answer.shape[1:])
-        return self.answers[method]
-
-    def parts(self) -> list[_Part]:
-        if self.n == 1:
-            return [_Part(self, 0, self.table)]
-        n_rows = len(self.table) // self.n
-        return [_Part(self, i, self.table[i * n_rows : (i + 1) * n_rows]) for i in range(self.n)]
+        n_rows = len(table) // n if n > 1 else 0
+        parts = [table] if n == 1 else [table[i * n_rows : (i + 1) * n_rows] for i in range(n)]
+        return [
+            self.score(_Part(self.model, answers, i, part), part, y, **weights)
+            for i, part in enumerate(parts)
+        ]
 
 
 class _Part:
-    """Stands in for the model when a scorer evaluates one of the tables; predictions are on the
-    host, where scikit-learn's metrics work."""
+    """Stands in for the model when a scorer evaluates one of several tables, whose ``answers`` are
+    computed at once; predictions are on the host, where scikit-learn's metrics work."""
 
-    def __init__(self, asked: _Asked, number: int, table: Any) -> None:
-        self._asked, self._number, self.table = asked, number, table
+    def __init__(
+        self, model: Any, answers: Callable[[str], np.ndarray], number: int, table: Any
+    ) -> None:
+        self._model, self._answers, self._number, self._table = model, answers, number, table
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__sklearn_tags__":
             raise AttributeError(name)
-        value = getattr(self._asked.model, name)
+        value = getattr(self._model, name)
         if name not in RESPONSES:
             return value
 
         def answer(X: Any) -> Any:
-            if X is not self.table:  # a scorer that asks about other rows
+            if X is not self._table:  # a scorer that asks about other rows
                 return to_numpy(value(X))
-            return self._asked.answer(name)[self._number]
+            return self._answers(name)[self._number]
 
         answer.__name__ = name
         return answer

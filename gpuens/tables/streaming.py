@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import groupby
@@ -39,7 +39,7 @@ def streamed(codes: Any, n_resident: int = 0) -> StreamedCodes:
     """
     rows = codes.rows
     slabs = Slabs(codes, n_resident)
-    return StreamedCodes(rows.view(), codes.columns, _Announcer(rows), slabs, n_resident)
+    return StreamedCodes(rows.view(), codes.columns, _announcer(rows), slabs, n_resident)
 
 
 class Slabs:
@@ -213,20 +213,14 @@ def _descriptor_of(mapped: MappedArray) -> int | None:
     return None
 
 
-class _Announcer:
-    """Tells the system which rows of a mapped array a GPU reads next."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self._row_bytes = rows.strides[0]
-        self._file = _mapped_file(rows)
-        if self._file is not None:
-            self._first = rows.ctypes.data - np.frombuffer(self._file, np.uint8).ctypes.data
-
-    def __call__(self, begin: int, end: int) -> None:
-        if self._file is None:
-            return
-        first = self._first + begin * self._row_bytes
-        will_read(self._file, first, self._first + end * self._row_bytes)
+def _announcer(rows: np.ndarray) -> Callable[[int, int], None]:
+    """Return a function that tells the system which rows of a mapped array a GPU reads next."""
+    file = _mapped_file(rows)
+    if file is None:
+        return lambda begin, end: None
+    first = rows.ctypes.data - np.frombuffer(file, np.uint8).ctypes.data
+    row_bytes = rows.strides[0]
+    return lambda begin, end: will_read(file, first + begin * row_bytes, first + end * row_bytes)
 
 
 def _mapped_file(array: np.ndarray) -> mmap.mmap | None:

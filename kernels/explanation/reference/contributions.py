@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from array_api_compat import array_namespace, device
@@ -40,37 +39,31 @@ def add_contributions(
     xp = array_namespace(X)
     for group in range(program.group_output.shape[0]):
         output = int(program.group_output[group])
-        sums = _Sums(X, pairs is not None)
+        sums: dict[Any, Array] = {}  # of features, and of pairs of them
         for entry in range(int(program.group_begin[group]), int(program.group_begin[group + 1])):
             tree = int(program.trees[entry])
-            _Walk(program, tree, output - int(program.first_output[tree]), X, sums).run()
+            _Walk(
+                program, tree, output - int(program.first_output[tree]), X, sums, pairs is not None
+            ).run()
         zeros = xp.zeros(X.shape[0], dtype=xp.float64, device=device(X))
         for f in range(n_features):
-            phi[output, f, :] = phi[output, f, :] + sums.cells.get(f, zeros)
+            phi[output, f, :] = phi[output, f, :] + sums.get(f, zeros)
         if pairs is None:
             continue
         for cell in range(n_features * n_features):
-            found = sums.cells.get(divmod(cell, n_features), zeros)
+            found = sums.get(divmod(cell, n_features), zeros)
             pairs[output, cell, :] = pairs[output, cell, :] + found
-
-
-@dataclass
-class _Sums:
-    """Sums of a group of trees: of features, and of pairs of them."""
-
-    X: Array
-    with_pairs: bool
-    cells: dict[Any, Array] = field(default_factory=dict)
-
-    def add(self, key: Any, values: Array) -> None:
-        self.cells[key] = self.cells.get(key, 0.0) + values
 
 
 class _Walk:
     """A walk through a tree. Arrays have the shape (n_points, n_rows)."""
 
-    def __init__(self, program: Program, tree: int, column: int, X: Array, sums: _Sums) -> None:
-        self.program, self.column, self.X, self.sums = program, column, X, sums
+    def __init__(
+        self, program: Program, tree: int, column: int, X: Array, sums: dict[Any, Array],
+        with_pairs: bool,
+    ) -> None:  # fmt: skip
+        self.program, self.column, self.X = program, column, X
+        self.sums, self.with_pairs = sums, with_pairs
         self.xp = array_namespace(X)
         n = int(program.n_points[tree])
         rule = slice(n * (n - 1) // 2, n * (n + 1) // 2)
@@ -98,7 +91,7 @@ class _Walk:
         known, slopes = _known_share(self.points, passed), _known_slope(self.points, passed)
         gone = _left_share(share, step[None, :], known)
         to_left = {key: flow * gone for key, flow in flows.items()}
-        if self.sums.with_pairs:
+        if self.with_pairs:
             before, weight = flows.setdefault(f, 0.0 * gone), flows[None]
             to_left[f] = _flow_slope(before, gone, weight, slopes, step[None, :])
         to_right = {key: flow - to_left[key] for key, flow in flows.items()}
@@ -112,7 +105,7 @@ class _Walk:
             for q in range(terms.shape[0]):
                 total = total + terms[q, :]
             cell = f if key is None else (min(f, key), max(f, key))
-            self.sums.add(cell, step * total)
+            self.sums[cell] = self.sums.get(cell, 0.0) + step * total
         return _mixed(left, right, gone)
 
     def _child(self, leaf: int, flows: Any, paths: dict[int, Array], ones: Array) -> Array:
