@@ -203,6 +203,8 @@ ANY_GPU = Device("cuda", -1)
 
 def to_numpy(array: Any) -> np.ndarray:
     """Return a NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
+    if type(array) is np.ndarray:
+        return array
     if isinstance(array, LibraryArray):
         return array.to_numpy()
     if is_cupy_array(array):
@@ -220,6 +222,8 @@ def to_numpy(array: Any) -> np.ndarray:
 def on_host(array: Any) -> Any:
     """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays, frames and
     columns of cuDF as pandas', CuPy's sparse matrices as SciPy's; anything else untouched."""
+    if isinstance(array, np.ndarray):
+        return array
     if is_gpu_frame(array):
         return array.to_pandas()
     if is_gpu_sparse(array):
@@ -303,6 +307,8 @@ def gpu_of(array: Any) -> int | None:
 
     cuDF works on the current GPU.
     """
+    if isinstance(array, np.ndarray):
+        return None
     if is_cupy_array(array):
         return int(array.device.id)
     if is_gpu_frame(array):
@@ -334,10 +340,6 @@ def resolve_device(
     **others : array or None
         What comes along, by argument name. Arrays in host memory are copied to the chosen
         GPU, whichever of the arguments they are.
-
-    Returns
-    -------
-    Device
 
     Raises
     ------

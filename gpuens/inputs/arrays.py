@@ -40,7 +40,6 @@ from .frames import (
     require_unique_columns,
     rounded_integer,
 )
-from .gpu_frames import gpu_frame_to_table
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
 
@@ -95,10 +94,6 @@ def read_table(
     may_round : bool
         Whether integers that float64 does not hold are rounded, and not refused.
 
-    Returns
-    -------
-    Table
-
     Raises
     ------
     ValueError, TypeError
@@ -107,22 +102,21 @@ def read_table(
     """
     if not reset and is_plain(X, device, estimator):
         return Table(X)
-    if is_gpu_frame(X) and not device.is_gpu:
-        X = on_host(X)
     if is_gpu_frame(X):
-        # Of a frame without rows only the columns are compared.
-        validate_data(estimator, X.head(0).to_pandas(), reset=reset, skip_check_array=True)
-        require_shape(tuple(X.shape), estimator)
-        return table_of(gpu_frame_to_table(X, device, name), device, estimator)
+        if device.is_gpu:
+            # Of a frame without rows only the columns are compared.
+            validate_data(estimator, X.head(0).to_pandas(), reset=reset, skip_check_array=True)
+            require_shape(tuple(X.shape), estimator)
+            return table_of(gpu_frame_to_table(X, device, name), device, estimator)
+        X = on_host(X)
     if is_frame(X):
         check_frame(X, estimator, reset, name)
-        values: Array = frame_to_numpy(X, name)
-    elif device.holds(X):
-        values = _read_on_device(X, device, estimator, name, may_round)
+        return table_of(frame_to_numpy(X, name), device, estimator)
+    if device.holds(X):
+        values: Array = _read_on_device(X, device, estimator, name, may_round)
     else:
         values = read_on_host(X, estimator, name, may_round)
-    if not is_frame(X):
-        validate_data(estimator, values, reset=reset, skip_check_array=True)
+    validate_data(estimator, values, reset=reset, skip_check_array=True)
     return table_of(values, device, estimator)
 
 
@@ -284,6 +278,8 @@ def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round
 
 def require_readable(X: Any, name: str) -> None:
     """Name the containers that look like tables but cannot be read."""
+    if isinstance(X, np.ndarray):
+        return
     sparse = "pass a dense one, for example X.toarray() or X.to_dense(), or only some rows at once"
     if is_sparse(X) or (is_torch_array(X) and str(X.layout) != "torch.strided"):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")
@@ -292,8 +288,7 @@ def require_readable(X: Any, name: str) -> None:
             f"{name} is a BinnedTable, which fit of gradient boosting, trees and forests takes "
             "in place of X and y; pass an array or a data frame here."
         )
-    if not isinstance(X, np.ndarray):
-        require_in_memory(X, name)
+    require_in_memory(X, name)
 
 
 def require_shape(shape: tuple[int, ...], estimator: Any) -> None:
@@ -334,3 +329,61 @@ def narrowed(values: Array, name: str, may_round: bool) -> Any:
             require_exact(values, name)
         exact = -EXACT_IN_FLOAT32 <= int(values.min()) and int(values.max()) <= EXACT_IN_FLOAT32
     return values.astype(np.float32 if exact or (kind == "f" and size == 4) else np.float64)
+
+
+def gpu_frame_to_table(frame: Any, device: Device, name: str) -> Array:
+    """Return the numbers of a data frame of cuDF on the device, missing values as NaN.
+
+    Columns are read through the array interface, or, with missing values, by ``to_cupy``.
+
+    Parameters
+    ----------
+    frame : cudf.DataFrame
+        With at least one row and one column of floats, integers or booleans.
+    name : str
+        Name of the frame in error messages.
+
+    Returns
+    -------
+    array, shape (n_rows, n_columns)
+        float32 if that holds every column exactly, else float64, as of frames of the host.
+
+    Raises
+    ------
+    ValueError
+        A column, which is named, holds anything but numbers.
+    """
+    columns = [frame[label] for label in frame.columns]
+    for label, column in zip(frame.columns, columns, strict=True):
+        if getattr(column.dtype, "kind", "O") not in "biuf":
+            raise ValueError(
+                f"{name} must hold numbers, but its column {label!r} has dtype {column.dtype}. "
+                "Fit with the column named in categorical_features, encode it as numbers, or drop "
+                "it."
+            )
+    values = [_values_of(column, device) for column in columns]
+    dtype = np.result_type(*map(_float_for, columns, values))
+    table = device.xp.empty(tuple(frame.shape)[::-1], dtype=dtype).T
+    for position, column in enumerate(values):
+        if column.dtype.kind in "iu":
+            require_exact(column, f"{name}'s column {frame.columns[position]!r}")
+        table[:, position] = column
+    return table
+
+
+def _values_of(column: Any, device: Device) -> Array:
+    if column.null_count:
+        return device.asarray(column.astype("float64").to_cupy(na_value=np.nan))
+    return device.asarray(column)
+
+
+def _float_for(column: Any, values: Array) -> type:
+    """Return the float type that holds a column exactly (float64 where none does)."""
+    kind, size = column.dtype.kind, column.dtype.itemsize
+    if kind == "b" or size <= 2 or column.null_count == len(column):
+        return np.float32
+    if kind == "f":
+        return np.float32 if size == 4 else np.float64
+    known = values[values == values]
+    fits = -EXACT_IN_FLOAT32 <= float(known.min()) and float(known.max()) <= EXACT_IN_FLOAT32
+    return np.float32 if fits else np.float64

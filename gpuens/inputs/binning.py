@@ -1,8 +1,19 @@
-"""The bins of the features of a table."""
+"""The bins of the features of a table, and the cut points between them.
+
+Bins hold about the same weight each, which puts an extreme value among its neighbours, however far
+away it is. So the outer values are cut by their gaps as well: one that is wider than the distance
+from its inner side to the middle of the feature's bins is never inside a bin. A column without such
+gaps is cut by weight alone.
+
+All sums are of whole numbers that float64 holds, so neither the order in which a library adds them
+nor the device changes a cut.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +21,7 @@ from ..devices.memory import return_freed_memory
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
+from ..kernels.binning import cut_points as kernel
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.growth.sparse_codes import SparseCodes
@@ -20,13 +32,17 @@ from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
 from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
-from .cut_points import cut_points, cut_points_of_table, round_down
+from ..kernels.scalars.routing import midpoint
 from .sparse_codes import sparse_codes
+
+_midpoint = vectorise(midpoint)
 
 SAMPLE_SIZE = 200_000
 """Rows that cut points are chosen from; larger tables are sampled."""
 FEATURES_AT_ONCE = 8
 """Columns of the sample that are in memory together."""
+WHOLE_BITS = 52
+"""Bits of the largest sum of whole weights; the half of one is exact too."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +95,11 @@ class Binner:
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = X[rows, first : first + FEATURES_AT_ONCE]
             if device.is_gpu or device.library is not None:
-                cuts += _cut_there(device.asarray(sample.T, order="C"), weight, max_bins, device)
+                columns = device.asarray(sample.T, order="C")
             else:
-                cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)
-            del sample
+                columns = np.array(to_numpy(sample).T, order="C")
+            cuts += _cut_columns(columns, weight, max_bins, n_threads)
+            del sample, columns
         del sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
             return_freed_memory()
@@ -170,23 +187,13 @@ class Binner:
 
 
 def _cut_columns(
-    sample: np.ndarray, weight: Array | None, max_bins: int, n_threads: int
+    columns: Array, weight: Array | None, max_bins: int, n_threads: int
 ) -> list[np.ndarray]:
-    """Return the cut points of some features."""
-    columns = np.array(sample.T, order="C")
+    """Return the cut points of some features; ``columns`` are C-contiguous."""
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
     with using_threads(n_threads):
         return cut_points_of_table(sort_rows(columns), max_bins)
-
-
-def _cut_there(
-    columns: Array, weight: Array | None, max_bins: int, device: Device
-) -> list[np.ndarray]:
-    """Return the cut points of some features, found on a GPU."""
-    if weight is not None:
-        return [cut_points(column, weight, max_bins) for column in columns]
-    return cut_points_of_table(sort_rows(columns), max_bins)
 
 
 def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:
@@ -203,3 +210,75 @@ def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | 
     key = vectorise(subkey)(np.uint64(seed), PURPOSE_BIN_SAMPLE, np.uint64(0))
     bits = vectorise(draw)(key, np.arange(SAMPLE_SIZE, dtype=np.uint64)).astype(np.int64)
     return stretch[:-1] + ((stretch[1:] - stretch[:-1]) * bits >> 32)
+
+
+def cut_points(values: Array, weight: Array | None, max_bins: int) -> np.ndarray:
+    """Return the cut points (float64, ascending, on the host) of one feature.
+
+    Parameters
+    ----------
+    values : float32 or float64, shape (n_rows,)
+        NaN is missing.
+    weight : float64, shape (n_rows,), in the same place, or None
+        Rows of weight zero have no effect.
+    """
+    xp = module_of(values)
+    if weight is None:
+        return cut_points_of_sorted(_without_nan(xp.sort(values, stable=False)), None, max_bins)
+    values = xp.where(weight > 0, values, xp.asarray(np.nan, dtype=values.dtype))
+    order = xp.argsort(values, stable=False)
+    ordered = _without_nan(values[order])
+    return cut_points_of_sorted(ordered, weight[order[: ordered.size]], max_bins)
+
+
+def cut_points_of_sorted(values: Array, weight: Array | None, max_bins: int) -> np.ndarray:
+    """``cut_points`` for ascending values without NaN, and weights above zero."""
+    if values.size == 0:
+        return np.empty(0)
+    whole = module_of(values).empty((0, 0)) if weight is None else whole_weights(weight)[None]
+    (cuts,) = kernel.cut_points(values[None], whole, max_bins)
+    return cuts
+
+
+def cut_points_of_distinct(distinct: Array, mass: Array, max_bins: int) -> np.ndarray:
+    """``cut_points`` for ascending values that differ, and the weight of each as whole numbers."""
+    (cuts,) = kernel.cut_points(distinct[None], mass[None], max_bins)
+    return cuts
+
+
+def cut_points_of_table(ordered: Array, max_bins: int) -> list[np.ndarray]:
+    """``cut_points`` of the rows of a table, which are ascending, NaN last."""
+    return kernel.cut_points(ordered, module_of(ordered).empty((0, 0)), max_bins)
+
+
+def whole_weights(weight: Array) -> Array:
+    """Return weights times a power of two, rounded to whole numbers.
+
+    A sample of 200,000 keeps 34 bits of its largest weight.
+    """
+    xp = module_of(weight)
+    bits = WHOLE_BITS - int(weight.size).bit_length()
+    power = bits - math.frexp(float(weight.max()))[1]
+    half = power // 2  # 2.0**power may be infinite
+    return xp.round(weight * 2.0**half * 2.0 ** (power - half))
+
+
+def _without_nan(ordered: Array) -> Array:
+    """Return sorted values without NaN, which comes last."""
+    return ordered[: int((ordered == ordered).sum())]
+
+
+def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return cuts between values, ``low < high`` (see ``kernels.scalars.routing.midpoint``)."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _midpoint(low, high)
+
+
+def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return the largest numbers of ``dtype`` not above the thresholds: for x of that type,
+    ``x <= rounded`` is equivalent to ``x <= threshold``."""
+    target = np.dtype(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = thresholds.astype(target)
+        above = rounded.astype(np.float64) > thresholds
+        return np.where(above, np.nextafter(rounded, target.type(-np.inf)), rounded)

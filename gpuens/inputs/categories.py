@@ -95,11 +95,6 @@ def read_features(
         positions, or names of columns. Only for ``reset``.
     name : str
         Name of X in error messages.
-    workers : Workers
-
-    Returns
-    -------
-    Table
 
     Raises
     ------
@@ -110,10 +105,11 @@ def read_features(
     """
     if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
         return Table(X)
-    if is_sparse(X) and _stays_sparse(X, estimator, reset, categorical_features):
-        return _read_sparse(X, estimator, reset, categorical_features, name)
-    if is_sparse(X) and getattr(estimator, "_takes_sparse", False):
-        X = dense_table(X, name)
+    if is_sparse(X):
+        if _stays_sparse(X, estimator, reset, categorical_features):
+            return _read_sparse(X, estimator, reset, categorical_features, name)
+        if getattr(estimator, "_takes_sparse", False):
+            X = dense_table(X, name)
     known = None if reset else getattr(estimator, "_categories", None)
     if is_gpu_frame(X):
         if known is None and (not reset or _has_none(categorical_features, X)):

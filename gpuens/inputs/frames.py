@@ -102,7 +102,7 @@ def frame_to_numpy(
     columns = {i: _without_dictionary(column, name) for i, column in columns.items()}
     for column in columns.values():
         _require_numbers(column, name)
-    if not codes and _is_one_float_block(frame, table):
+    if not codes and _is_one_float_block(table):
         return np.asarray(table.to_numpy())
     dtype = np.result_type(np.float32, *{_float_for(column) for column in columns.values()})
     values = np.empty(table.shape, dtype, order="F")
@@ -201,7 +201,7 @@ def _all_missing(column: nw.Series[Any]) -> bool:
     return len(column) > 0 and column.null_count() == len(column)
 
 
-def _is_one_float_block(frame: Any, table: nw.DataFrame[Any]) -> bool:
+def _is_one_float_block(table: nw.DataFrame[Any]) -> bool:
     """Return whether the frame's own conversion gives the result, possibly without a copy."""
     dtypes = set(table.schema.values())
     if dtypes not in ({nw.Float32()}, {nw.Float64()}):

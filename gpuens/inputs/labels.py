@@ -67,10 +67,6 @@ def read_labels(
     min_classes : int
         Fewest classes that the estimator can learn.
 
-    Returns
-    -------
-    Labels
-
     Raises
     ------
     ValueError
@@ -228,7 +224,6 @@ def class_factors(
     codes : int64, shape (n_rows,)
         Class numbers of the rows.
     weight : float64, shape (n_rows,), or None
-    workers : Workers
 
     Returns
     -------

@@ -21,7 +21,6 @@ def read_queries(group: Any, qid: Any, n_rows: int, prefix: str = "") -> np.ndar
         Rows of each query, in the order of the rows.
     qid : array, shape (n_rows,), or None
         The query of each row; the rows of a query are neighbours.
-    n_rows : int
     prefix : str
         Of the arguments' names in error messages.
 
@@ -139,7 +138,6 @@ def layout_of(numbers: Array, device: Device) -> Queries:
     ----------
     numbers : float64, shape (n_rows,), on the device
         A number for each query, the same in its rows, which are neighbours.
-    device : Device
     """
     xp = device.xp
     starts = xp.ones(numbers.shape[0], dtype=xp.bool)

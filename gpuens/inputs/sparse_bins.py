@@ -13,8 +13,7 @@ from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
 from ..kernels.runtime.dtypes import Codes
-from .binning import Binner, sample_rows
-from .cut_points import cut_points, cut_points_of_distinct, midpoints
+from .binning import Binner, cut_points, cut_points_of_distinct, midpoints, sample_rows
 from .shared_tables import entries_of_all
 
 ENTRIES_AT_ONCE = 2**21
@@ -28,10 +27,7 @@ def fit_sparse_binner(
 
     Parameters
     ----------
-    table : SparseTable
     weight : float64, shape (n_rows,), NumPy, or None
-    max_bins : int
-    seed : int
     """
     sampled = sample_rows(table.shape[0], seed, weight)
     if sampled is not None:

@@ -80,7 +80,6 @@ def read_sample_weight(
         Of the table.
     device, estimator, name
         As for ``read_table``.
-    workers : Workers
 
     Returns
     -------

@@ -12,8 +12,13 @@ from ..devices.placement import CPU, Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
-from ..inputs.binning import SAMPLE_SIZE, Binner
-from ..inputs.cut_points import cut_points_of_sorted, cut_points_of_table, round_down
+from ..inputs.binning import (
+    SAMPLE_SIZE,
+    Binner,
+    cut_points_of_sorted,
+    cut_points_of_table,
+    round_down,
+)
 from ..inputs.sparse_bins import fit_sparse_binner
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.rank_values import rank_values
@@ -89,10 +94,6 @@ def cart_table(
         Key of the sample that cuts are chosen from where there are very many rows.
     weight : float64, shape (n_rows,), NumPy, or None
         Rows of weight zero have no bins: their codes are those of missing values.
-
-    Returns
-    -------
-    CartTable
     """
     if weight is not None and not (weight > 0).all():
         return _of_used_rows(

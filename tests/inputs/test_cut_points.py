@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import r2_score
 
 from gpuens import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
-from gpuens.inputs.cut_points import cut_points, whole_weights
+from gpuens.inputs.binning import cut_points, whole_weights
 from gpuens.kernels.binning.cut_points import BINS_OF_A_GAP
 
 RNG = np.random.default_rng(0)

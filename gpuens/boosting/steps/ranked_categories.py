@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.placement import Device, to_numpy
-from ...inputs.binning import Binner, sample_rows
+from ...inputs.binning import Binner, cut_points, sample_rows
 from ...inputs.category_bins import CategoryBinner
-from ...inputs.cut_points import cut_points
 from ...kernels.runtime.collective import Workers
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import draw, subkey

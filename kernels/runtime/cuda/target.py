@@ -206,9 +206,9 @@ def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
     return max(1, min(items, per_multiprocessor * multiprocessors()))
 
 
-def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int:
+def blocks_for_rows(n_rows: int, block: int) -> int:
     """Return the blocks of a launch where a block takes one row a thread at a time."""
-    return blocks_for(-(-n_rows // block), per_multiprocessor)
+    return blocks_for(-(-n_rows // block))
 
 
 _simulating = threading.Lock()
