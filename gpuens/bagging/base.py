@@ -90,11 +90,9 @@ def mean_of_trees(forest: Forest, member: Any, X: Any, device: Device) -> Any:
 
     Parameters
     ----------
-    forest : Forest
     member : estimator
         One of the trees, which knows how to read X.
     X : array, shape (n_rows, n_features)
-    device : Device
 
     Returns
     -------

@@ -69,7 +69,6 @@ def join_ring(
 
     Parameters
     ----------
-    place : Place
     listener : socket
         Of ``open_listener``.
     heartbeat : float

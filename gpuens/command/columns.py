@@ -50,7 +50,6 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
     ----------
     column : arrow array
         Text with null for empty cells, or of a typed file.
-    overrides : Overrides
     exact : bool
         Take integers that float64 would merge for text.
 
@@ -368,10 +367,7 @@ def read_as(
 
     Parameters
     ----------
-    name : str
     column : arrow array
-    known : ColumnType
-    overrides : Overrides
     dates_are_days : bool
         Numbers may be dates, too: their days since 1970.
 

@@ -61,7 +61,6 @@ def readings(cells: Any, overrides: Overrides, formats: Any = None) -> list[Colu
     ----------
     cells : arrow array of trimmed text
         With null for missing cells.
-    overrides : Overrides
     formats : list of str, default=None
         Those to try; None: all.
 

@@ -54,7 +54,6 @@ def decode(data: bytes, encoding: str | None, path: object) -> Text:
 
     Parameters
     ----------
-    data : bytes
     encoding : str or None
         None: what the byte order mark says, else UTF-8 or UTF-16 if the bytes are, else
         Windows-1252.

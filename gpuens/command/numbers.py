@@ -58,7 +58,6 @@ def readings(cells: Any, overrides: Overrides) -> list[ColumnReading]:
     ----------
     cells : arrow array of trimmed text
         With null for missing cells.
-    overrides : Overrides
 
     Returns
     -------

@@ -62,7 +62,6 @@ def read_records(data: bytes, path: object, separator: str | None) -> TextRecord
         Text in UTF-8.
     path : object
         Names the file in errors.
-    separator : str or None
 
     Raises
     ------

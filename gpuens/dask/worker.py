@@ -79,7 +79,6 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
 
     Parameters
     ----------
-    job : Job
     model : estimator
         Not fitted.
     before : estimator or None

@@ -61,7 +61,6 @@ def make_table(
     Parameters
     ----------
     block : callable
-    n_features : int
     n_rows, random_state, rows, xp, device
         The user's arguments.
     target : str

@@ -163,7 +163,6 @@ def cart_work(
     n_trees : int
     looked_at : int
         Features that a node looks at.
-    max_depth : int or None
     n_sorted : int
         Features by which a GPU keeps the rows sorted.
     on_host : bool

@@ -40,7 +40,6 @@ def mean_response(
 
     Parameters
     ----------
-    trees : SumOfTrees
     features : sequence of int
         Different features.
     grid : sequence of ndarray, shape (n_values_j,)

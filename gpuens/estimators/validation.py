@@ -209,12 +209,10 @@ def holdout_rows(
 
     Parameters
     ----------
-    n_rows : int
     share : float or int
         Of the rows to hold out, or their number.
     codes : int64 ndarray, shape (n_rows,), or None
         Class numbers: classes are held out in proportion if they have enough rows.
-    seed : int
     name : str
         Of the share in error messages.
 

@@ -81,7 +81,6 @@ def weighted_recursion(
 
     Parameters
     ----------
-    forest : Forest
     share : float64, shape (n_nodes,)
         Of the training rows, or of their weight, that came to each node; positive.
     features : sequence of int

@@ -68,7 +68,6 @@ def feature_sums(forest: Forest, kind: str = "gain") -> np.ndarray:
 
     Parameters
     ----------
-    forest : Forest
     kind : {"gain", "cover", "frequency"}, default="gain"
         The decrease of the impurity or of the loss, the weight of the training rows, or 1.
 

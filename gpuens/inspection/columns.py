@@ -344,7 +344,6 @@ def positions_of(
     Parameters
     ----------
     features : int, str, list of these, or mask of bool
-    columns : Columns
     names : list or None
         Of the features.
     argument : str

@@ -339,7 +339,6 @@ def brute_force(
     Parameters
     ----------
     estimator : fitted estimator
-    columns : Columns
     points : sequence of mappings
         Values by the position of the feature.
     method : str

@@ -42,7 +42,6 @@ def minimise(slope: Slope, limit: float) -> float:
     Parameters
     ----------
     slope : callable
-    limit : float
 
     Returns
     -------
@@ -132,7 +131,6 @@ def newton(
     start : float64 ndarray, shape (n,)
     tol : float
         Largest entry of the gradient to end at.
-    max_iter : int
     """
     x = start
     value, gradient = function(x)

@@ -219,14 +219,12 @@ def draw_rows(
 
     Parameters
     ----------
-    n : int
     fraction : float
         Chance of a row, in (0, 1].
     weight : float64, shape (n,) or (0,)
         Rows with weight 0 never belong.
     seed, index : int
         Random key, and the number of the draw.
-    workers : Workers
 
     Returns
     -------
@@ -263,7 +261,6 @@ def small_draws(
 
     Parameters
     ----------
-    n : int
     limit_of : callable
         Gets neighbouring rows, and returns their limits: uint64, shape () or (n_rows,).
     weight, seed, index, device, workers

@@ -88,7 +88,6 @@ def mvs_threshold(whole: np.ndarray, fraction: float, n_bits: int, workers: Work
     ----------
     whole : int64, shape (n_own,)
         From 1 to ``2**n_bits - 1``.
-    fraction : float
     """
     ordered = np.sort(whole)
     sums = np.append(0, np.cumsum(ordered))

@@ -258,8 +258,6 @@ def directions_of(
     Parameters
     ----------
     members : list of fitted estimators
-    table : MemberRows
-    device : Device
     checked : bool
         Whether NaN and infinity are errors.
 

@@ -43,11 +43,9 @@ def cart_table_of_bins(
 
     Parameters
     ----------
-    table : BinnedTable
     max_bins : int or None
         The parameter of the estimator.
     monotone : int8, shape (n_features,)
-    device : Device
 
     Raises
     ------

@@ -294,8 +294,6 @@ def node_numbers(
 
     Parameters
     ----------
-    problem : Problem
-    grown : GrownCart
     records : uint64, shape (m,)
         As growth left them; on any device.
     is_monotone : bool

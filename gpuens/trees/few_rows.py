@@ -43,7 +43,6 @@ def codes_of_few_rows(X: np.ndarray, n_threads: int) -> FewRows:
     ----------
     X : float32 or float64, shape (n_rows, n_features)
         NaN is missing. ``has_few_rows`` holds.
-    n_threads : int
     """
     step = max(1, BLOCK_CELLS // X.shape[0])
     blocks = [X[:, first : first + step] for first in range(0, X.shape[1], step)]

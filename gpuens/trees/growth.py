@@ -71,15 +71,11 @@ def grow_forest(
 
     Parameters
     ----------
-    table : CartTable
-    problem : Problem
     sample : callable
         ``sample(i)`` gives the records of tree i, uint64 on the device
         (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``SampleRecords``.
     seeds : sequence of int
         The random key of each tree.
-    params : CartParams
-    device : Device
     finish : callable, default=None
         ``finish(first, forest, records)`` with the number of a batch's first tree, its trees and
         their records returns the trees to keep, and the records in their nodes.
@@ -252,7 +248,6 @@ def cart_plan(
         With the parameters of a tree or a forest.
     width : int
         Values of a leaf: outputs, or classes of all outputs.
-    n_outputs : int
     held : bool
         Whether target and bins are on the device already; the trees are then left to the check of
         forests, which follows their growth.

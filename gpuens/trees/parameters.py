@@ -128,7 +128,6 @@ def cart_params(
     ----------
     estimator : object
         Has scikit-learn's parameters of trees.
-    problem : Problem
     n_rows, n_features : int
         Of the training table, which shares refer to.
     random : bool

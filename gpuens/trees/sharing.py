@@ -81,7 +81,6 @@ def grow_among_workers(
         ``grow(numbers)`` returns the trees of these numbers.
     trees : range
         The numbers of the trees.
-    workers : Workers
     after_batch : callable, default=None
         ``after_batch(done, forest, None)`` is called after each exchange, with the number of trees
         that were there before it and the trees that it brought. A true result ends the growth.
@@ -138,7 +137,6 @@ def leaves_of_rows(
     wanted : dict of int64 arrays
         By the places of trees in the forest, the numbers of the rows whose leaves this worker
         needs.
-    workers : Workers
     """
     at_once = max(1, MESSAGE_BYTES // (4 * workers.n_all))
     found: dict[int, np.ndarray] = {}
@@ -175,12 +173,10 @@ def device_to_grow_on(
 
     Parameters
     ----------
-    device : str
     X : table
         Of this worker.
     work : callable
         Returns the work of all trees on a table, None if it is not known.
-    workers : Workers
     **others : array or None
     """
     if workers is ONE_WORKER:

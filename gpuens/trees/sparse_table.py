@@ -30,7 +30,6 @@ def bins_of_sparse(
 
     Parameters
     ----------
-    table : SparseTable
     max_bins : int or None
         The most of a column.
     of_many : callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,12 +30,21 @@ LONG_MODULES = {
 }
 LARGE_FOLDERS = {
     "gpuens": "modules at the front door are imported by users under their names",
-    "gpuens/inputs": "a module for each kind of table and target that estimators read",
-    "kernels/scalars": "formulas, a file for each subject",
     "tests/campaign": "one program, whose attacks are modules that it imports by name",
     "tests/ptx": "one machine, whose modules are read together",
 }
 """What is larger, and why."""
+
+MOST_BUNDLES = {
+    "gpuens/boosting": 18,
+    "gpuens/forests": 1,
+    "gpuens/members": 3,
+    "gpuens/tuning": 2,
+    "kernels/cart": 37,
+    "kernels/growth": 30,
+}
+"""Rooms whose functions still make tuples only to splat them into calls, and how many at most; the
+numbers may fall."""
 
 NAMED_ALIKE = {
     "gpuens/dask": "mirrors estimators for tables of Dask",
@@ -98,6 +107,30 @@ def long_functions(text: str) -> Iterator[tuple[str, int]]:
                 yield node.name, n
 
 
+def bundles(text: str) -> Iterator[str]:
+    """Yield the tuples of a module that a function writes out and splats into a call."""
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef):
+            inside = list(ast.walk(function))
+            made = {name for node in inside for name in tuples_of(node)}
+            calls = (node for node in inside if isinstance(node, ast.Call))
+            splats = (arg for call in calls for arg in call.args if isinstance(arg, ast.Starred))
+            names = (getattr(splat.value, "id", "") for splat in splats)
+            yield from (f"{function.name}:{name}" for name in names if name in made)
+
+
+def tuples_of(node: ast.AST) -> Iterator[str]:
+    """Yield the names that an assignment gives tuples of several elements to."""
+    if isinstance(node, ast.Assign):
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=False))
+        for name, made in pairs:
+            if isinstance(name, ast.Name) and isinstance(made, ast.Tuple) and len(made.elts) > 1:
+                yield name.id
+
+
 def is_listed(path: str, exceptions: dict[str, str]) -> bool:
     return any(path == known or path.startswith((f"{known}/", f"{known}:")) for known in exceptions)
 
@@ -127,6 +160,29 @@ def test_long_functions_are_found(decorator, n, is_long):
     inner = "    # why\n\n    def inner():\n" + "        b = 1\n" * 40
     text = f'{decorator}def outer(\n    x,\n):\n    """Return.\n\n    More."""\n{body}{inner}'
     assert [name for name, _ in long_functions(text)] == ["outer"] * is_long
+
+
+def test_arguments_are_passed_by_their_names():
+    """``how = a, b, c; f(*how)`` hides from a reader what f gets."""
+    found = [
+        f"{path}:{name}" for path in CODE for name in bundles((ROOT / path).read_text("utf-8"))
+    ]
+    rooms = Counter(next((r for r in MOST_BUNDLES if f.startswith(r)), f) for f in found)
+    assert {place: n for place, n in rooms.items() if n > MOST_BUNDLES.get(place, 0)} == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_bundle"),
+    [
+        ("how = a, b; f(*how)", True),
+        ("x, how = 1, (a, b); f(x, *how)", True),
+        ("how = a, b; g(how)", False),
+        ("how = g(); f(*how)", False),
+        ("how = (a,); f(*how)", False),
+    ],
+)
+def test_bundles_are_found(body, is_bundle):
+    assert list(bundles(f"def outer(a, b):\n    {body}")) == ["outer:how"] * is_bundle
 
 
 def test_modules_are_short():

@@ -73,10 +73,6 @@ def assemble(trees: SourceTrees) -> Forest:
     The last category of a feature that has any stands for all values that no set of the file can
     hold: it takes the side of those that a set leaves out.
 
-    Parameters
-    ----------
-    trees : SourceTrees
-
     Raises
     ------
     ImportedModelError
