@@ -25,7 +25,7 @@ from .inputs.sparse_matrices import read_sparse
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
-from .trees.sparse_table import bytes_of_cell
+from .trees.table import bytes_of_cell
 
 UNKNOWN_CELL_BYTES = 64
 

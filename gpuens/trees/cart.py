@@ -111,9 +111,8 @@ class CartEstimator(ForestEstimator, ABC):
         all_used = weight is None or bool((weight > 0).all())
         used = None if all_used else device.asarray(weight > 0)
         problem = self._problem_of_used(targets, weight, multiplicity, device)
-        if (
-            weight is not None
-        ):  # bins follow the user's weights, and leave out what classes leave out
+        if weight is not None:
+            # Bins follow the user's weights, and leave out what classes leave out.
             given = np.where(weight > 0, 1.0 if given is None else given, 0.0)
         table = self._table(values, given, problem, device, workers)
         y_read = targets[0] if len(targets) == 1 else np.stack(targets, axis=1)

@@ -38,7 +38,7 @@ from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, host_records, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
 from .parameters import grows_on_host, sorts_on_device
-from .sparse_table import bytes_of_cell
+from .table import bytes_of_cell
 
 BATCH_BYTES = 2**25
 """Approximate memory of the records and nodes of one batch of trees. The allocator reuses blocks of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.devices.placement import CPU
-from gpuens.trees import few_rows, table
+from gpuens.trees import table
 from gpuens.trees.table import cart_table
 
 
@@ -32,7 +32,7 @@ def test_codes_are_those_of_columns_by_themselves(max_bins, dtype, order, n_rows
     X[rng.random(X.shape) < 0.05] = -np.inf
     X[:, 5], X[:, 6], X[:, 7] = np.nan, 3.0, np.arange(n_rows)
     X = np.asarray(X, dtype, order=order)
-    monkeypatch.setattr(few_rows, "BLOCK_CELLS", 7 * n_rows)
+    monkeypatch.setattr(table, "BLOCK_CELLS", 7 * n_rows)
     found = [codes(X, max_bins), codes(X, max_bins, n_threads=2)]
     monkeypatch.setattr(table, "has_few_rows", lambda *size: False)
     expected = codes(X, max_bins)

@@ -14,7 +14,7 @@ import gpuens
 from gpuens.devices import placement as devices
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.trees import table as trees_table
-from gpuens.trees.sparse_table import bytes_of_cell
+from gpuens.trees.table import bytes_of_cell
 from tests.support import strict_cupy
 
 N, P = 700, 30
