@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import CPU, Device, to_numpy
+from ..forest.plain import require_plain_trees
+from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees, described
 from ..inputs.arrays import resolve_device, to_input_library
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
-from .model import sum_of_trees
 from .result import Explanation
 from .shap_trees import shap_trees
 from .values import (
@@ -87,7 +88,7 @@ class TreeExplainer:
     """
 
     def __init__(self, model: Any, data: Any = None, feature_perturbation: str = AUTO) -> None:
-        self._trees = sum_of_trees(model)
+        self._trees = _sum_of_trees(model)
         self.model = model
         self.data = data
         self.feature_perturbation = _perturbation(feature_perturbation, data)
@@ -246,3 +247,34 @@ def _perturbation(wanted: Any, data: Any) -> str:
             f"does not look at data: pass data=None, or '{INTERVENTIONAL}'."
         )
     return wanted if wanted != AUTO else (PATH_DEPENDENT if data is None else INTERVENTIONAL)
+
+
+def _sum_of_trees(model: Any) -> SumOfTrees:
+    """Return the trees of a fitted model.
+
+    Raises
+    ------
+    TypeError
+        The model is not of this package, or does not add up the values of its trees.
+    ValueError
+        Its trees are more than splits of single features and constants.
+    sklearn.exceptions.NotFittedError
+    """
+    instead = "use gpuens.inspection.permutation_importance, or "
+    try:
+        trees = described(model)
+    except NotASumOfTreesError as error:
+        raise NotASumOfTreesError(
+            f"model is a {type(model).__name__} whose prediction is not a sum of the values of "
+            f"trees: {error}. Use gpuens.inspection.permutation_importance, or shap."
+        ) from error
+    if trees is None:
+        kind = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise TypeError(
+            f"model must be a fitted gradient boosting, random forest, extra trees, decision tree "
+            f"or isolation forest model of gpuens, a bag of its trees, or a model imported with "
+            f"gpuens.from_xgboost and the like, got {kind}. Predictions of other models are not "
+            "sums of the values of trees: use gpuens.inspection.permutation_importance, or shap."
+        )
+    require_plain_trees(trees.forest, "An explanation by Shapley values", instead)
+    return trees
