@@ -338,13 +338,8 @@ def _vector(values: Any, name: str, n: int) -> np.ndarray:
 
 
 def curve_times(times: Any) -> np.ndarray:
-    """Read the times that curves of survival are wanted at.
-
-    Raises
-    ------
-    ValueError
-        They are not a vector of finite numbers >= 0.
-    """
+    """Read the times that curves of survival are wanted at. Raises a ValueError if they are not a
+    vector of finite numbers >= 0."""
     at = np.asarray(to_numpy(times))
     if at.ndim != 1 or at.dtype.kind not in "iuf" or not (np.isfinite(at) & (at >= 0)).all():
         raise ValueError(f"times must be a vector of finite numbers >= 0, got {times!r}.")

@@ -50,13 +50,9 @@ def new_member(base: Any, seed: int, t: int) -> Any:
 
 
 def bootstrap_weights(rows: RowWeights, seed: int, t: int) -> np.ndarray:
-    """Draw how often each row is in the sample of learner t.
+    """Draw how often each row is in the sample of learner t: float64, shape (n_rows,), NumPy.
 
     As many rows are drawn as have a positive weight, with chances by weight.
-
-    Returns
-    -------
-    float64, shape (n_rows,), NumPy
     """
     counts = weighted_counts(to_numpy(rows.values), rows.n_used, seed, t)
     return counts.astype(np.float64)

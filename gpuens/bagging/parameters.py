@@ -103,12 +103,7 @@ COLUMN_PARAMETERS = ("categorical_features", "monotonic_cst", "interaction_cst")
 
 def check_bagging_parameters(bag: Any) -> None:
     """Check the parameters that do not depend on data; ``device`` is checked when it is resolved.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    Raises a ValueError or a TypeError that names the parameter, what it got and what it wants."""
     check_rules(bag, _RULES)
     if bag.estimator is not None:
         check_learner(bag.estimator)
@@ -129,13 +124,8 @@ def check_bagging_parameters(bag: Any) -> None:
 
 
 def check_columns(estimator: Any) -> None:
-    """Check that the members of a bag can be fitted on a part of the columns.
-
-    Raises
-    ------
-    ValueError
-        A parameter of the estimator refers to columns by their position in the whole table.
-    """
+    """Check that the members of a bag can be fitted on a part of the columns. Raises a ValueError
+    if a parameter of the estimator refers to columns by their position in the whole table."""
     for name, value in estimator.get_params(deep=False).items():
         if name in COLUMN_PARAMETERS and not (value is None or isinstance(value, str)):
             raise ValueError(

@@ -63,13 +63,7 @@ def nccl_of_cupy() -> Any:
 
 def communicator_of(ring: Ring) -> Any:
     """Return a communicator of the current GPUs of all workers; None unless all have the same
-    version of NCCL.
-
-    Raises
-    ------
-    WorkerLostError
-        A worker is gone, or its NCCL has failed.
-    """
+    version of NCCL. Raises a WorkerLostError if a worker is gone, or its NCCL has failed."""
     nccl = nccl_of_cupy()
     version = 0 if nccl is None else int(nccl.get_version())
     name = nccl.get_unique_id() if nccl is not None and ring.rank == 0 else None
@@ -109,12 +103,7 @@ def _abort(made: Future[Any]) -> None:
 
 
 def _wait(is_done: Callable[[], bool], ring: Ring, when: str) -> None:
-    """Wait until something is done, or a worker is lost.
-
-    Raises
-    ------
-    WorkerLostError
-    """
+    """Wait until something is done, or a worker is lost. Raises a WorkerLostError."""
     last = math.inf
     while not is_done():
         if last == math.inf and ring.has_lost_one():
@@ -125,13 +114,8 @@ def _wait(is_done: Callable[[], bool], ring: Ring, when: str) -> None:
 
 
 def add_in_place(communicator: Any, values: Array, ring: Ring) -> None:
-    """Replace integers on each GPU by their sum over all GPUs.
-
-    Raises
-    ------
-    WorkerLostError
-        A worker is gone. The sum is given up.
-    """
+    """Replace integers on each GPU by their sum over all GPUs. Raises a WorkerLostError if a worker
+    is gone. The sum is given up."""
     import cupy
 
     nccl = importlib.import_module("cupy.cuda.nccl")

@@ -314,13 +314,8 @@ def settled(
     name: str, readings: Sequence[ColumnReading], evidence: Evidence, known: ColumnType | None,
     separator: str, notes: list[str],
 ) -> ColumnReading:  # fmt: skip
-    """Return the reading that the other columns, the model or a rule decides for.
-
-    Raises
-    ------
-    CommandError
-        Nothing decides.
-    """
+    """Return the reading that the other columns, the model or a rule decides for. Raises a
+    CommandError if nothing decides."""
     if len(readings) == 1:
         return readings[0]
     is_date, example = readings[0].type.kind == DATE, readings[0].example

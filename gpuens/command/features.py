@@ -33,14 +33,8 @@ class Known(NamedTuple):
 
 
 def choose(readings: Mapping[str, ColumnReading]) -> tuple[dict[str, ColumnReading], list[str]]:
-    """Return the columns that can help, and a sentence on each of the others: text that differs
-    in most rows, and columns without any value.
-
-    Raises
-    ------
-    CommandError
-        None is left.
-    """
+    """Return the columns that can help, and a sentence on each of the others: text that differs in
+    most rows, and columns without any value. Raises a CommandError if none is left."""
     kept, left_out = {}, []
     for name, reading in readings.items():
         if _is_empty(reading):
@@ -133,14 +127,8 @@ def remember(
 
 
 def known_columns(model: Any) -> Known | None:
-    """Return the columns that were written into a model; None if there are none, or the model
-    was fitted on others since.
-
-    Raises
-    ------
-    CommandError
-        They are damaged.
-    """
+    """Return the columns that were written into a model; None if there are none, or the model was
+    fitted on others since. Raises a CommandError if they are damaged."""
     found = getattr(model, ATTRIBUTE, None)
     if found is None:
         return None

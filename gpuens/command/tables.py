@@ -65,14 +65,8 @@ class FileTable:
 
 
 def read(name: str, overrides: Overrides | None = None) -> FileTable:
-    """Read a table.
-
-    Raises
-    ------
-    CommandError
-        The file is missing, empty, damaged or of another type, cannot be understood, or pyarrow
-        is not installed.
-    """
+    """Read a table. Raises a CommandError if the file is missing, empty, damaged or of another
+    type, cannot be understood, or pyarrow is not installed."""
     path = Path(name)
     kind = extension(path)
     if not path.is_file():
@@ -120,13 +114,8 @@ def _read_parquet(path: Path, overrides: Overrides) -> FileTable:
 
 
 def _arrow(column: Any) -> Any:
-    """Return a pandas column as an arrow column; objects of several types become text.
-
-    Raises
-    ------
-    Exception
-        It holds text that is not UTF-8.
-    """
+    """Return a pandas column as an arrow column; objects of several types become text. Raises an
+    Exception if it holds text that is not UTF-8."""
     import pyarrow
     import pyarrow.types as types
 
@@ -177,12 +166,7 @@ def write(frame: Any, name: str | Path) -> None:
 
 def extension(path: Path) -> str:
     """Return the extension of a table's file in lower case, without that of a compressed file.
-
-    Raises
-    ------
-    CommandError
-        It is not one of ``EXTENSIONS``.
-    """
+    Raises a CommandError if it is not one of ``EXTENSIONS``."""
     suffix = path.suffix.lower()
     found = Path(path.stem).suffix.lower() if suffix == COMPRESSED else suffix
     if found not in EXTENSIONS or suffix == COMPRESSED and found == ".parquet":
@@ -203,13 +187,8 @@ def bare(path: Path) -> Path:
 
 
 def require_columns(table: FileTable, wanted: Sequence[str], what: str) -> None:
-    """Check that a table has one column of each of the given names.
-
-    Raises
-    ------
-    CommandError
-        Names the first missing column, and the most similar ones that exist.
-    """
+    """Check that a table has one column of each of the given names. Raises a CommandError that
+    names the first missing column, and the most similar ones that exist."""
     for name in wanted:
         if plain_name(name) not in table.names:
             similar = get_close_matches(name, table.names, n=3, cutoff=0.5) or table.names[:8]

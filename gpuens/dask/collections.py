@@ -30,13 +30,8 @@ def is_collection(X: Any) -> bool:
 
 
 def parts_of(X: Any, y: Any, weight: Any, qid: Any = None, position: Any = None) -> list[Delayed]:
-    """Return the parts of a table, as ``Part``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        An argument is not in parts, or they are cut differently.
-    """
+    """Return the parts of a table, as ``Part``. Raises a TypeError or a ValueError if an argument
+    is not in parts, or they are cut differently."""
     given = dict(zip(Part._fields, (X, y, weight, qid, position), strict=True))
     chunks = getattr(X, "chunks", None)
     lists = {
@@ -56,13 +51,7 @@ def parts_of(X: Any, y: Any, weight: Any, qid: Any = None, position: Any = None)
 
 
 def length_of(part: Part, number: int) -> int:
-    """Return the rows of a part.
-
-    Raises
-    ------
-    ValueError
-        Its arrays have different numbers of rows.
-    """
+    """Return the rows of a part. Raises a ValueError if its arrays differ in length."""
     rows = {
         name: int(array.shape[0]) for name, array in part._asdict().items() if array is not None
     }

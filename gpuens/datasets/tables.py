@@ -112,13 +112,8 @@ def labels(condition: Array, draws: BlockDraws) -> Array:
 
 
 def check_counts(least: int = 1, **counts: Any) -> None:
-    """Check arguments that are numbers of rows, features or classes.
-
-    Raises
-    ------
-    ValueError
-        One is not an integer, below ``least``, or beyond what a counter can hold.
-    """
+    """Check arguments that are numbers of rows, features or classes. Raises a ValueError if one is
+    not an integer, below ``least``, or beyond what a counter can hold."""
     for name, value in counts.items():
         if not is_count(value, least):
             raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")

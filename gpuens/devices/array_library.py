@@ -236,14 +236,8 @@ def is_foreign(array: Any) -> bool:
 
 def library_of_all(arrays: dict[str, Any]) -> tuple[ArrayLibrary | None, str]:
     """Return the library of arrays, by argument name, and what decides that; None if all are
-    NumPy's or of no library.
-
-    Raises
-    ------
-    ValueError
-        The arrays are of several libraries or in several places, or the library or the place lacks
-        what is needed.
-    """
+    NumPy's or of no library. Raises a ValueError if the arrays are of several libraries or in
+    several places, or the library or the place lacks what is needed."""
     found = {name: library_of(array) for name, array in arrays.items() if is_foreign(array)}
     if not found:
         return None, "device='array'"

@@ -195,13 +195,8 @@ def label_numbers(predictions: Array) -> tuple[Array, int]:
 
 
 def real_numbers(predictions: Array) -> Array:
-    """Return predictions of a regression as float64.
-
-    Raises
-    ------
-    ValueError
-        They are not numbers, or infinite.
-    """
+    """Return predictions of a regression as float64. Raises a ValueError if they are not numbers,
+    or infinite."""
     xp = array_namespace(predictions)
     if _is_text(predictions):
         raise ValueError(
@@ -214,13 +209,8 @@ def real_numbers(predictions: Array) -> Array:
 
 
 def real_target(y: Any, predictions: Array) -> Array:
-    """Return the target of a regression as float64, in the library of its predictions.
-
-    Raises
-    ------
-    ValueError
-        It is not a column of finite numbers, one for each row of the predictions.
-    """
+    """Return the target of a regression as float64, in the library of its predictions. Raises a
+    ValueError if it is not a column of finite numbers, one for each row of the predictions."""
     xp = array_namespace(predictions)
     truth = _beside(y, predictions, xp)
     if truth.shape != predictions.shape[:1]:

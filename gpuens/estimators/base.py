@@ -305,11 +305,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
 
     def _sum_of_trees(self) -> SumOfTrees:
         """Describe the model as a sum of trees; ``_averages_trees`` has it divided by their number.
-
-        Raises
-        ------
-        NotASumOfTreesError
-        """
+        Raises a NotASumOfTreesError."""
         check_is_fitted(self)
         forest = self.forest_
         n_averaged = forest.n_trees if self._averages_trees else 1

@@ -130,13 +130,8 @@ CLASS_FACTORS_OF_OUTPUTS = CLASS_FACTORS | Rule(
 
 
 def check_rules(estimator: Any, rules: Mapping[str, Rule]) -> None:
-    """Check those parameters of an estimator that have a rule.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, what it got and what it wants.
-    """
+    """Check those parameters of an estimator that have a rule. Raises a ValueError that names the
+    parameter, what it got and what it wants."""
     kind: Any = type(estimator)
     names = parameters_of(kind)
     for name, rule in rules.items():
@@ -159,13 +154,8 @@ def takes_any_parameter(kind: Any) -> bool:
 
 
 def check_learner(estimator: Any, wanted: str = "None or an object") -> None:
-    """Check that a parameter ``estimator`` can be fitted, asked and cloned.
-
-    Raises
-    ------
-    TypeError
-        It is a class, or lacks one of the methods.
-    """
+    """Check that a parameter ``estimator`` can be fitted, asked and cloned. Raises a TypeError if
+    it is a class, or lacks one of the methods."""
     needed = ("fit", "predict", "get_params")
     lacking = [name for name in needed if not callable(getattr(estimator, name, None))]
     if lacking or isinstance(estimator, type):

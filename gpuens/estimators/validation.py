@@ -175,16 +175,13 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the rows to train on and those to hold out, in the order of ``train_test_split``.
 
-    Classes are held out in proportion if they have enough rows. Rows of weight zero are in
-    neither part (``weight`` is empty without weights). The rows are those of HistGradientBoosting
-    with ``random_state=seed``. Their order is that of ``train_test_split`` with
-    ``seed_of_split(seed)``: gradients are rounded by row number, so a user's own split only gives
-    the same model in this order.
+    Classes are held out in proportion if they have enough rows. Rows of weight zero are in neither
+    part (``weight`` is empty without weights). The rows are those of HistGradientBoosting with
+    ``random_state=seed``. Their order is that of ``train_test_split`` with ``seed_of_split(seed)``:
+    gradients are rounded by row number, so a user's own split only gives the same model in this
+    order.
 
-    Raises
-    ------
-    ValueError
-        Nothing would be left on one side.
+    Raises a ValueError if nothing would be left on one side.
     """
     rows = np.arange(n) if weight.size == 0 else np.flatnonzero(to_numpy(weight))
     labels = to_numpy(target)[rows] if n_classes else None

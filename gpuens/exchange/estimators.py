@@ -355,13 +355,8 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
 
 
 def rounds_of(iteration_range: Any, n_rounds: int) -> slice:
-    """Read a range of rounds, whose end 0 means all.
-
-    Raises
-    ------
-    ValueError
-        It is not a pair of whole numbers within the rounds.
-    """
+    """Read a range of rounds, whose end 0 means all. Raises a ValueError if it is not a pair of
+    whole numbers within the rounds."""
     try:
         first, last = (int(k) for k in iteration_range)
     except (TypeError, ValueError):

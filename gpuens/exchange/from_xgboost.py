@@ -114,13 +114,8 @@ def _missing_of(model: Any, missing: float) -> float:
 
 
 def document_of(data: bytes) -> Field:
-    """Return the document of a file.
-
-    Raises
-    ------
-    ImportedModelError
-        The data is of the old binary format, or damaged.
-    """
+    """Return the document of a file. Raises an ImportedModelError if the data is of the old binary
+    format, or damaged."""
     if data[:1] != b"{":
         raise ImportedModelError(
             f"The model begins with {data[:4]!r}: it is neither JSON nor UBJSON. Files of the old "

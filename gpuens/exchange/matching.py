@@ -225,12 +225,7 @@ SPELLINGS: dict[str, Callable[[Any], str]] = {
 
 def with_features(X: Any, estimator: Any) -> Any:
     """Return X, if it has the model's columns by number and by name, under the model's names.
-
-    Raises
-    ------
-    ImportedModelError
-        It does not.
-    """
+    Raises an ImportedModelError if it does not."""
     n_features = estimator.n_features_in_
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) == 2 and shape[1] != n_features:

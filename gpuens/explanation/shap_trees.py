@@ -10,13 +10,8 @@ from ..forest.sum_of_trees import SumOfTrees
 
 
 def shap_trees(model: SumOfTrees) -> dict[str, Any]:
-    """Return a dict of trees for ``shap.TreeExplainer``, in new arrays.
-
-    Raises
-    ------
-    ValueError
-        The trees have splits by sets of categories.
-    """
+    """Return a dict of trees for ``shap.TreeExplainer``, in new arrays. Raises a ValueError if the
+    trees have splits by sets of categories."""
     forest = model.forest
     if (forest.category_begin >= 0).any():
         raise ValueError(

@@ -128,14 +128,9 @@ def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
 
 
 def table_of(values: Array, device: Device, estimator: Any) -> Table:
-    """Values that were read, on the device, with the names of the estimator's features.
-
-    Raises
-    ------
-    ValueError
-        There are more rows than int32 counts, which is what nodes count them with. Kernels that
-        step over rows by uint32 rely on it too.
-    """
+    """Values that were read, on the device, with the names of the estimator's features. Raises a
+    ValueError if there are more rows than int32 counts, which is what nodes count them with.
+    Kernels that step over rows by uint32 rely on it too."""
     if values.shape[0] > MOST_ROWS:
         raise ValueError(
             f"The table has {values.shape[0]:,} rows, and rows are counted with 31 bits: at most "
@@ -147,13 +142,8 @@ def table_of(values: Array, device: Device, estimator: Any) -> Table:
 
 
 def dense_table(X: Any, name: str = "X") -> np.ndarray:
-    """Return a sparse matrix as a dense one.
-
-    Raises
-    ------
-    MemoryError
-        It would not fit; the message has its size.
-    """
+    """Return a sparse matrix as a dense one. Raises a MemoryError if it would not fit; the message
+    has its size."""
     X = on_host(X)
     size, available = X.shape[0] * X.shape[1] * X.dtype.itemsize, available_memory()
     if available is not None and size > available:

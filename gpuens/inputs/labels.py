@@ -286,12 +286,7 @@ def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
 
 def factors_of_keys(class_weight: dict[Any, float], classes: np.ndarray) -> np.ndarray:
     """Return the factor of each class that a dict has, 1 for those that are not among its keys.
-
-    Raises
-    ------
-    ValueError
-        A key is not a class, and a class is not a key.
-    """
+    Raises a ValueError if a key is not a class, and a class is not a key."""
     keys: list[Any] = _plain(list(class_weight))
     if classes.dtype.kind in "mM":
         keys = list(np.array(keys, classes.dtype))  # dates of any type

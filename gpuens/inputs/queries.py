@@ -107,10 +107,7 @@ def first_query_of_worker(qid: Any, workers: Workers) -> int:
 
     A query whose rows end in one worker's part may go on in the next one's.
 
-    Raises
-    ------
-    ValueError
-        A query begins again after another one.
+    Raises a ValueError if a query begins again after another one.
     """
     ids = np.asarray(to_numpy(qid))
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))

@@ -36,13 +36,8 @@ def require_agreement(what: str, value: Any, workers: Workers) -> None:
 
 
 def agreed_table(table: Any, estimator: Any, workers: Workers) -> Any:
-    """Return the table in the type that holds the numbers of all workers.
-
-    Raises
-    ------
-    ValueError
-        The workers have different columns, or the tables of some are sparse.
-    """
+    """Return the table in the type that holds the numbers of all workers. Raises a ValueError if
+    the workers have different columns, or the tables of some are sparse."""
     is_sparse = isinstance(table, SparseTable) or issparse(table)
     require_agreement("format", "sparse" if is_sparse else "dense", workers)
     names = getattr(estimator, "feature_names_in_", None)
@@ -52,13 +47,8 @@ def agreed_table(table: Any, estimator: Any, workers: Workers) -> Any:
 
 
 def categories_of_all(values: np.ndarray, label: str, workers: Workers) -> np.ndarray:
-    """Return the distinct values of a feature that any worker has, ascending.
-
-    Raises
-    ------
-    ValueError
-        Some workers have numbers, others strings.
-    """
+    """Return the distinct values of a feature that any worker has, ascending. Raises a ValueError
+    if some workers have numbers, others strings."""
     found = [each for each in objects_of_all(values, workers) if len(each)]
     if not found:
         return values

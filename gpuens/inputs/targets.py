@@ -311,13 +311,8 @@ def weights_in_range(weights: Array, workers: Workers) -> Array:
 
 
 def shape_of(y: Any, name: str = "y") -> tuple[int, ...]:
-    """Return the shape of a target, which may be a data frame or a list.
-
-    Raises
-    ------
-    ValueError
-        The entries of a list differ in length.
-    """
+    """Return the shape of a target, which may be a data frame or a list. Raises a ValueError if the
+    entries of a list differ in length."""
     if hasattr(y, "shape"):
         return tuple(y.shape)
     try:

@@ -195,13 +195,7 @@ def recursion_of(
     estimator: Any, method: str, kind: str, sample_weight: Any, response_method: str
 ) -> SumOfTrees | str | None:
     """Return what the recursion runs on: trees, the name of scikit-learn's method, or None for
-    brute force.
-
-    Raises
-    ------
-    ValueError
-        It is asked for by name and cannot be had.
-    """
+    brute force. Raises a ValueError if it is asked for by name and cannot be had."""
     if method == "brute":
         return None
     must = method == "recursion"
@@ -297,13 +291,8 @@ RESPONSES = ("predict_proba", "decision_function")
 
 def response_of(estimator: Any, response_method: str) -> str:
     """Return the name of the method that is averaged: the one asked for or the first that a
-    classifier has; ``predict`` for a regressor.
-
-    Raises
-    ------
-    ValueError
-        The estimator does not have it.
-    """
+    classifier has; ``predict`` for a regressor. Raises a ValueError if the estimator does not have
+    it."""
     if not is_classifier(estimator):
         return "predict"
     wanted = RESPONSES if response_method == "auto" else (response_method,)

@@ -57,11 +57,8 @@ def grid_settings(
 
     ``custom_values`` has the features as the user wrote them for its keys; others do not count.
 
-    Raises
-    ------
-    ValueError
-        The percentiles are not two shares in ascending order, there are fewer than two points,
-        or custom values are empty or not a one-dimensional array.
+    Raises a ValueError if the percentiles are not two shares in ascending order, there are fewer
+    than two points, or custom values are empty or not a one-dimensional array.
     """
     ends = tuple(percentiles) if isinstance(percentiles, (tuple, list, np.ndarray)) else ()
     numbers = all(isinstance(p, Real) and not isinstance(p, bool) for p in ends)
@@ -88,15 +85,9 @@ def grid_settings(
 def axis_of(
     columns: Columns, feature: int, is_categorical: bool, settings: GridSettings, model: Any
 ) -> Axis:
-    """Return the grid of one feature.
-
-    Raises
-    ------
-    ValueError
-        The feature has an integer type, or was categorical in training, and is not named as
-        categorical; it has no values; its percentiles are too close; custom values are of the
-        wrong type, or categories that training did not have.
-    """
+    """Return the grid of one feature. Raises a ValueError if the feature has an integer type, or
+    was categorical in training, and is not named as categorical; it has no values; its percentiles
+    are too close; custom values are of the wrong type, or categories that training did not have."""
     known = _training_categories(model, feature)
     label = columns.label(feature)
     if is_categorical:

@@ -60,13 +60,8 @@ def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = Tru
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the trees of a fitted model.
-
-    Raises
-    ------
-    TypeError
-        It has none of this package, or trees that know the features by other numbers.
-    """
+    """Return the trees of a fitted model. Raises a TypeError if it has none of this package, or
+    trees that know the features by other numbers."""
     if isinstance(model, Forest):
         return model
     check_is_fitted(model)

@@ -165,12 +165,8 @@ class _ShufflingTask:
 
 
 def random_order(n: int, key: int, device: Device) -> Array:
-    """Return a random order of n rows, by the draws of a key; equal draws keep their order.
-
-    Returns
-    -------
-    int64, shape (n,), on the device
-    """
+    """Return a random order of n rows, by the draws of a key; equal draws keep their order: int64,
+    shape (n,), on the device."""
     xp = device.xp
     bits = _draw(np.uint32(key), xp.arange(n, dtype=xp.uint32)).astype(xp.uint64)
     return xp.argsort(bits << S32 | xp.arange(n, dtype=xp.uint64), stable=False)
@@ -178,13 +174,8 @@ def random_order(n: int, key: int, device: Device) -> Array:
 
 def rows_of_target(y: Any, n_rows: int, estimator: Any) -> Any:
     """Return the target on the host, otherwise as passed; lists become arrays, and labels of a
-    classifier get the type of its classes.
-
-    Raises
-    ------
-    ValueError
-        It has another number of rows than X.
-    """
+    classifier get the type of its classes. Raises a ValueError if it has another number of rows
+    than X."""
     if y is None:
         return None
     require_in_memory(y, "y")

@@ -26,12 +26,7 @@ _discount = vectorise(ranking.discount)
 
 def read_label_gain(label_gain: Any) -> str | tuple[float, ...]:
     """Check the parameter ``label_gain``: "exponential", "linear", or the gain of each label.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, what it got and what it wants.
-    """
+    Raises a ValueError that names the parameter, what it got and what it wants."""
     if isinstance(label_gain, str) and label_gain in NAMES:
         return label_gain
     several = isinstance(label_gain, (Sequence, np.ndarray)) and not isinstance(label_gain, str)

@@ -96,12 +96,8 @@ def inner(a: Array | Slices, b: Array | Slices) -> Array:
 
 
 def _products(a: Array, b: Array) -> Array:
-    """Multiply every slice of a by every slice of b, in one matrix product.
-
-    Returns
-    -------
-    float64, shape (n_slices_a, n_a, n_slices_b, n_b)
-    """
+    """Multiply every slice of a by every slice of b, in one matrix product: float64, shape
+    (n_slices_a, n_a, n_slices_b, n_b)."""
     xp = array_namespace(a, b)
     rows_a = xp.reshape(a, (a.shape[0] * a.shape[1], a.shape[2]))
     rows_b = xp.reshape(b, (b.shape[0] * b.shape[1], b.shape[2]))

@@ -90,13 +90,8 @@ def require_fitted(estimator: Any) -> None:
 
 
 def attribute_of(estimator: Any, attribute: str, remedy: str) -> Any:
-    """Return an attribute of a fitted estimator.
-
-    Raises
-    ------
-    AttributeError
-        The estimator does not have it; the message says what to do.
-    """
+    """Return an attribute of a fitted estimator. Raises an AttributeError if the estimator does not
+    have it; the message says what to do."""
     require_fitted(estimator)
     if not hasattr(estimator, attribute):
         raise AttributeError(f"{type(estimator).__name__} has no {attribute}: {remedy}.")
@@ -132,13 +127,7 @@ def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) 
 
 
 def finite(values: Any, name: str) -> np.ndarray:
-    """Return finite numbers as float64.
-
-    Raises
-    ------
-    ValueError
-        Not all are finite numbers.
-    """
+    """Return finite numbers as float64. Raises a ValueError if not all are finite numbers."""
     array = to_numpy(values)
     try:
         array = array.astype(np.float64)

@@ -397,13 +397,8 @@ def _explain(estimator: Any, X: Any, output: int | None) -> tuple[np.ndarray, fl
 
 
 def numbers_of(data: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a table as float64, with a number for each text of a column.
-
-    Raises
-    ------
-    ValueError
-        Its shape is not that of the Shapley values.
-    """
+    """Return a table as float64, with a number for each text of a column. Raises a ValueError if
+    its shape is not that of the Shapley values."""
     table = np.asarray(data.to_numpy() if hasattr(data, "to_numpy") else to_numpy(data))
     if table.shape != shape:
         raise ValueError(f"data must have the shape {shape} of the values, got {table.shape}.")

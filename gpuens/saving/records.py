@@ -50,12 +50,7 @@ class Record(NamedTuple):
 
 
 def require(condition: Any, text: str) -> None:
-    """Refuse a file unless a condition holds.
-
-    Raises
-    ------
-    DamagedError
-    """
+    """Refuse a file unless a condition holds. Raises a DamagedError."""
     if not condition:
         raise DamagedError(text)
 

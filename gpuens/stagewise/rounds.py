@@ -309,13 +309,8 @@ def check_kinds(kinds: list[Any]) -> None:
 
 
 def check_weighted(kinds: list[Any]) -> None:
-    """Check that base learners take the weights of the rows.
-
-    Raises
-    ------
-    ValueError
-        One of them does not.
-    """
+    """Check that base learners take the weights of the rows. Raises a ValueError if one of them
+    does not."""
     for kind in kinds:
         if not takes_weights(kind):
             raise ValueError(

@@ -166,13 +166,7 @@ class ParquetFiles(_Files):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a parquet file.
-
-    Raises
-    ------
-    ValueError
-        It is damaged; also while it is read.
-    """
+    """Open a parquet file. Raises a ValueError if it is damaged; also while it is read."""
     arrow, parquet = pyarrow(), import_module("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
@@ -300,13 +294,7 @@ def rows_of_a_batch(n_columns: int) -> int:
 
 
 def pyarrow() -> Any:
-    """Return the package pyarrow.
-
-    Raises
-    ------
-    ImportError
-        It is not installed.
-    """
+    """Return the package pyarrow. Raises an ImportError if it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError as error:

@@ -59,12 +59,7 @@ _RULES = {
 
 def check_tree_parameters(estimator: Any) -> None:
     """Check the parameters that do not depend on data; ``device`` is checked when it is resolved.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, what it got and what it wants.
-    """
+    Raises a ValueError that names the parameter, what it got and what it wants."""
     parameters = estimator.get_params(deep=False)
     rules = _RULES | {"criterion": one_of(*estimator._criteria)}
     if "n_projections" in parameters:

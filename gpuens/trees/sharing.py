@@ -194,13 +194,8 @@ def device_to_read_on(device: Device, workers: Workers) -> Device:
 
 def bring_to(device: Device, data: TrainingData, estimator: Any, params: CartParams) -> Device:
     """Bring what a worker's trees are grown on to a device, and return it; the CPU instead of a GPU
-    that does not grow such trees.
-
-    Raises
-    ------
-    MemoryError
-        The GPU has too little memory; the message says how much is needed.
-    """
+    that does not grow such trees. Raises a MemoryError if the GPU has too little memory; the
+    message says how much is needed."""
     if not device.is_gpu:
         return device
     if not grows_on_device(data.table, params):

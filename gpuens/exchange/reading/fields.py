@@ -131,13 +131,8 @@ class Field:
 
 
 def parse_json(text: bytes | str, what: str) -> Field:
-    """Return the document of a JSON text.
-
-    Raises
-    ------
-    ImportedModelError
-        It is not valid, or nested too deeply.
-    """
+    """Return the document of a JSON text. Raises an ImportedModelError if it is not valid, or
+    nested too deeply."""
     try:
         return Field(json.loads(text), "")
     except RecursionError:

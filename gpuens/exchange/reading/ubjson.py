@@ -20,13 +20,8 @@ DEEPEST = 100
 
 
 def parse_ubjson(data: bytes) -> Any:
-    """Return the value of a document: lists of numbers of one type as read-only arrays.
-
-    Raises
-    ------
-    ImportedModelError
-        The data is cut short or not UBJSON; the message has the position.
-    """
+    """Return the value of a document: lists of numbers of one type as read-only arrays. Raises an
+    ImportedModelError if the data is cut short or not UBJSON; the message has the position."""
     reader = _UbjsonReader(data)
     value = reader.value(reader.byte(), 0)
     return value
