@@ -116,11 +116,8 @@ def newton_steps(
     n_nodes = trees.left.size
     sums = np.zeros((n_threads, n_nodes, 2), np.int64)
     value, hessian = np.empty(n_nodes), np.empty(n_nodes)
-    run(
-        _step_worker, n_threads,
-        trees.leaf, g, h, trees.left, trees.right, trees.offset, scales, limits, sums, value,
-        hessian,
-    )  # fmt: skip
+    of_trees = trees.left, trees.right, trees.offset, scales, limits
+    run(_step_worker, n_threads, trees.leaf, g, h, *of_trees, sums, value, hessian)
     ends = trees.offset.tolist()
     return [
         NodeValues(value[begin:end], hessian[begin:end])

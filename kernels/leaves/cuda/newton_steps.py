@@ -170,10 +170,8 @@ def take_steps(sums, scales, l2, min_sum_hessian, largest, values):
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     out = zeros((1, n_nodes + 1, 2), np.int64)
-    launch_sums(
-        leaf[None], g[None], h[None], on_device([scales]), (0.0, 0.0, 0.0), out,
-        empty((1, 0), np.float64),
-    )  # fmt: skip
+    rows = leaf[None], g[None], h[None], on_device([scales])
+    launch_sums(*rows, (0.0, 0.0, 0.0), out, empty((1, 0), np.float64))
     return download(out[0, :n_nodes])
 
 
@@ -187,10 +185,8 @@ def launch_sums(
         # Few nodes: sums in shared memory, and the steps by the block that is last.
         rows = rows_of_block(n, n_trees)
         blocks = blocks_for(-(-n // rows)), n_trees
-        launch(
-            sum_in_shared, blocks, BLOCK,
-            leaf, g, h, scales, *how, rows, copies_of(n_nodes), out, values,
-        )  # fmt: skip
+        args = (leaf, g, h, scales, *how, rows, copies_of(n_nodes), out, values)
+        launch(sum_in_shared, blocks, BLOCK, *args)
         return
     # Many nodes: sums in global memory, and the steps by a launch of their own, a node a thread.
     blocks = blocks_for_rows(n, BLOCK), n_trees

@@ -73,10 +73,8 @@ def quantise(
     n_outputs, n = g.shape[0], 0 if rows is NO_ROWS else rows.shape[0] or g.shape[1]
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)
+    args = (g, h, rows, i64(begin), u64(key), i64(first), on_device(scales), records, sums)
     if n == 0:
         return TreeRecords(records, sums, scales)
-    launch(
-        make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK,
-        g, h, rows, i64(begin), u64(key), i64(first), on_device(scales), records, sums,
-    )  # fmt: skip
+    launch(make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK, *args)
     return TreeRecords(records, sums, scales)
