@@ -21,6 +21,7 @@ from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cpu import groups
 from gpuens.kernels.growth.cpu import streamed as growth
 from gpuens.kernels.runtime.dtypes import Codes
+from gpuens.kernels.runtime.system import will_read
 from gpuens.losses import CustomLoss
 from gpuens.tables import streaming as reading
 from gpuens.tables.streaming import streamed
@@ -435,23 +436,25 @@ class TestDecision:
 
 
 class TestAnnouncements:
-    def test_pages_of_the_rows(self, tmp_path):
+    def test_pages_of_the_rows(self, tmp_path, monkeypatch):
         """The addresses that the system is told are those of the rows, in whole pages."""
-        codes = on_disk(tmp_path, X, Y)._codes
         told = []
-        own = streamed(codes)
-        announcer = own.will_need
-        file = announcer._file
-        assert isinstance(file, mmap.mmap)
 
         class Recorder:
-            def madvise(self, *how):
-                file.madvise(*how)
-                told.append(how)
+            def __init__(self, file):
+                self.file = file
 
-        announcer._file = Recorder()
-        own.will_need(2000, 9000)
-        ((advice, first, size),) = told
+            def madvise(self, *how):
+                self.file.madvise(*how)
+                told.append((self.file, *how))
+
+        monkeypatch.setattr(
+            reading, "will_read", lambda file, *place: will_read(Recorder(file), *place)
+        )
+        codes = on_disk(tmp_path, X, Y)._codes
+        streamed(codes).will_need(2000, 9000)
+        ((file, advice, first, size),) = told
+        assert isinstance(file, mmap.mmap)
         assert advice == mmap.MADV_WILLNEED and first % mmap.PAGESIZE == 0
         content = np.frombuffer(file, np.uint8, size, first)
         wanted = codes.rows[2000:9000].reshape(-1)
