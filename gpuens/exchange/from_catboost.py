@@ -18,6 +18,7 @@ from .matching import KnownCategories
 from .reading.assembly import (
     MOST_FEATURES,
     MOST_OUTPUTS,
+    NUMBERS_OF_NODES,
     CategorySets,
     SourceTrees,
     assemble,
@@ -46,6 +47,7 @@ LINKS = {
     "MultiClass": "softmax",
     "MultiClassOneVsAll": "one_vs_all",
 }  # fmt: skip
+COLUMNS = ("feature", "threshold", "missing_left", "left", "right", "cover")
 DEEPEST = 16
 """The deepest oblivious trees of CatBoost."""
 NAMES = {"value": "leaf_values", "cover": "leaf_weights", "threshold": "border",
@@ -245,7 +247,7 @@ class _Trees:
     def __init__(self, document: Field, columns: Columns) -> None:
         self.columns, self.categories = columns, _Categories(columns)
         self.sizes: list[int] = []
-        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in _COLUMNS}
+        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
         self.values: list[np.ndarray] = []
         self.members: list[tuple[int, int]] = []
         self.width = 1
@@ -366,9 +368,6 @@ class _Trees:
             members[:, 0], np.arange(len(members) + 1), members[:, 1], np.zeros(len(members), bool)
         )
         n = int(offset[-1])
-        columns: dict[str, Any] = {
-            name: joined(self.parts[name], dtype) for name, dtype in _COLUMNS.items()
-        }
         return SourceTrees(
             n_features=n_features,
             base=bias,
@@ -380,15 +379,5 @@ class _Trees:
             sets=sets,
             names=NAMES,
             may_be_empty=True,
-            **columns,
+            **{name: joined(parts, NUMBERS_OF_NODES[name]) for name, parts in self.parts.items()},
         )
-
-
-_COLUMNS: dict[str, Any] = {
-    "feature": np.int64,
-    "threshold": np.float64,
-    "missing_left": bool,
-    "left": np.int64,
-    "right": np.int64,
-    "cover": np.float64,
-}

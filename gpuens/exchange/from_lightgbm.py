@@ -28,6 +28,7 @@ from .reading.assembly import (
     CategorySets,
     SourceTrees,
     assemble,
+    columns_of,
     joined,
 )
 from .reading.fields import Field
@@ -323,17 +324,12 @@ def _joined(trees: list[_LightgbmTree], n_features: int, n_outputs: int) -> Sour
         base=np.zeros(n_outputs),
         offset=offset,
         output=np.arange(len(trees)) % n_outputs,
-        feature=joined([tree.feature for tree in trees], np.int64),
-        threshold=joined([tree.threshold for tree in trees], np.float64),
-        missing_left=joined([tree.missing_left for tree in trees], bool),
-        left=joined([tree.left for tree in trees], np.int64),
-        right=joined([tree.right for tree in trees], np.int64),
         value=np.concatenate([np.empty((0, 1)), *(tree.value for tree in trees)]),
-        gain=joined([tree.gain for tree in trees], np.float64),
         cover=n_samples.astype(np.float64),
         n_samples=n_samples,
         sets=sets,
         names=NAMES,
+        **columns_of(trees, "gain"),
     )
 
 

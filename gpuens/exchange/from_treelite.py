@@ -17,6 +17,7 @@ from .reading.assembly import (
     CategorySets,
     SourceTrees,
     assemble,
+    columns_of,
     joined,
 )
 from .reading.fields import Field, parse_json
@@ -164,13 +165,10 @@ def _trees_of(
         joined(members, np.int64),
         members_left,
     )
-    parts: dict[str, Any] = {
-        name: joined([getattr(tree, name) for tree in trees], dtype)
-        for name, dtype in _COLUMNS.items()
-    }
+    columns = columns_of(trees, "gain", "cover", "n_samples")
     value = np.concatenate([np.empty((0, width)), *(tree.value for tree in trees)])
     found = SourceTrees(n_features=n_features, base=base, offset=offset, output=output,
-                        value=value, sets=sets, names=NAMES, **parts)  # fmt: skip
+                        value=value, sets=sets, names=NAMES, **columns)  # fmt: skip
     return found, _rounds_of(output, base.size // width)
 
 
@@ -182,18 +180,6 @@ def _rounds_of(output: np.ndarray, n_turns: int) -> np.ndarray:
         if np.unique(first).size == first.size:
             return np.arange(0, output.size + 1, n_turns)
     return np.array([0, output.size])
-
-
-_COLUMNS: dict[str, Any] = {
-    "feature": np.int64,
-    "threshold": np.float64,
-    "missing_left": bool,
-    "left": np.int64,
-    "right": np.int64,
-    "gain": np.float64,
-    "cover": np.float64,
-    "n_samples": np.int64,
-}
 
 
 class _TreeliteTree:

@@ -29,6 +29,7 @@ from .reading.assembly import (
     CategorySets,
     SourceTrees,
     assemble,
+    columns_of,
     joined,
 )
 from .reading.fields import Field, parse_json
@@ -258,10 +259,6 @@ def _trees_of(
             tree.value = (tree.value.astype(np.float32) * weight).astype(np.float64)
     sizes = np.array([tree.feature.size for tree in trees], np.int64)
     offset = np.concatenate([[0], np.cumsum(sizes)])
-    columns: dict[str, Any] = {
-        name: joined([getattr(tree, name) for tree in trees], dtype)
-        for name, dtype in _COLUMNS.items()
-    }
     return SourceTrees(
         n_features=n_features,
         base=base,
@@ -271,19 +268,8 @@ def _trees_of(
         n_samples=np.zeros(int(offset[-1]), np.int64),
         sets=_sets_of(trees, offset),
         names=NAMES,
-        **columns,
+        **columns_of(trees, "gain", "cover"),
     )
-
-
-_COLUMNS: dict[str, Any] = {
-    "feature": np.int64,
-    "threshold": np.float64,
-    "missing_left": bool,
-    "left": np.int64,
-    "right": np.int64,
-    "gain": np.float64,
-    "cover": np.float64,
-}
 
 
 class _XgboostTree:

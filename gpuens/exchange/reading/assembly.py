@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,18 @@ MOST_FEATURES = 2**24
 MOST_OUTPUTS = 2**20
 MOST_CATEGORIES = 2**24
 """Above these a count is damage: arrays of that many entries are made of it."""
-PER_NODE = ("feature", "threshold", "missing_left", "left", "right", "value", "gain", "cover",
-            "n_samples")  # fmt: skip
+NUMBERS_OF_NODES: dict[str, Any] = {
+    "feature": np.int64,
+    "threshold": np.float64,
+    "missing_left": bool,
+    "left": np.int64,
+    "right": np.int64,
+    "gain": np.float64,
+    "cover": np.float64,
+    "n_samples": np.int64,
+}
+"""The columns of ``SourceTrees`` with a number for each node, and their types."""
+PER_NODE = (*NUMBERS_OF_NODES, "value")
 MOST_WORDS = 2**25
 """Words of all sets of categories, 128 MB: sets take as many as the largest category needs."""
 
@@ -223,6 +234,16 @@ def _reached(sets: CategorySets, order: np.ndarray) -> CategorySets:
         sets.members[np.repeat(kept, size)],
         sets.members_left[kept],
     )
+
+
+def columns_of(trees: Sequence[Any], *others: str) -> dict[str, Any]:
+    """Return the splits of trees as columns of ``SourceTrees``, and other columns that they have:
+    each tree has an attribute for each of them."""
+    names = ("feature", "threshold", "missing_left", "left", "right", *others)
+    return {
+        name: joined([getattr(tree, name) for tree in trees], NUMBERS_OF_NODES[name])
+        for name in names
+    }
 
 
 def joined(parts: list[Any], dtype: Any) -> np.ndarray:
