@@ -72,7 +72,7 @@ class RankingMetric:
         check_relevance(relevance, self.label_gain, "y")
         raw = read_target(to_numpy(score), n, CPU, estimator=self, name="score").copy()
         weight = weight_of_rows(sample_weight, sizes, n)
-        weight = read_sample_weight(weight, n, CPU, estimator=self)
+        weight = read_sample_weight(weight, n, CPU)
         query = np.repeat(np.arange(sizes.size, dtype=np.float64), sizes)
         weight = np.empty(0) if weight is None else weight
         return self.on_rows(relevance, query, weight, CPU)(raw)()

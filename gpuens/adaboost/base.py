@@ -198,7 +198,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             self._seed = seed_of(self.random_state)
         learners = self._learners(grows)(self, base, X, device, before)
         target = self._read_y(y, learners.n_rows, device, before is not None)
-        weight = read_sample_weight(sample_weight, learners.n_rows, device, estimator=self)
+        weight = read_sample_weight(sample_weight, learners.n_rows, device)
         if weight is not None and not bool((weight > 0).all()):
             used = np.flatnonzero(to_numpy(weight))
             learners.take(used)

@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..estimators.base import Savable
+from ..estimators.base import Savable, kept_on_failure
 from ..estimators.docstrings import FITTED, LABELS, PREDICTED, documented
 from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import check_learner, seed_of
-from ..estimators.rollback import kept_on_failure
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels

@@ -18,11 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, home_of, report_choice, to_numpy
 from ..devices.policy import Work
-from ..estimators.base import Exportable, Savable
+from ..estimators.base import Exportable, Savable, kept_on_failure
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
 from ..inputs.arrays import to_input_library
@@ -188,7 +187,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             values = agreed_table(values, self, workers)
         n_own = values.shape[0]
         target = self._read_y(y, n_own, device, bool(members), workers)
-        weight = read_sample_weight(sample_weight, n_own, CPU, estimator=self, workers=workers)
+        weight = read_sample_weight(sample_weight, n_own, CPU, workers=workers)
         weight = rows_of_workers(weight, workers)
         seed = plans[0].seed if plans else seed_of(self.random_state)
         plan = sampling_plan(self, rows_of_all(n_own, workers), weight, seed)

@@ -109,8 +109,10 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
             return weight
         codes = target.astype(np.int64)
         if fit:
-            present = to_numpy(codes), None if weight is None else to_numpy(weight)
-            self._class_factors = class_factors(self.class_weight, self.classes_, *present, workers)
+            given = None if weight is None else to_numpy(weight)
+            self._class_factors = class_factors(
+                self.class_weight, self.classes_, to_numpy(codes), given, workers
+            )
         factors = device.asarray(self._class_factors)[codes]
         weight = factors if weight is None else weight * factors
         if not largest_of_all(float(weight.max()), workers) > 0:

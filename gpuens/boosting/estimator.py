@@ -19,10 +19,10 @@ from ..devices.lazy_tables import require_in_memory
 from ..devices.memory_plan import MemoryPlan
 from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
+from ..estimators.base import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.rollback import kept_on_failure
 from ..estimators.training import TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
@@ -532,9 +532,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
             reading_plan(table.shape, n_columns, device).require()
         target = self._read_y(rows, n, home_of(rows.y, device), fit)
-        weights = read_sample_weight(
-            rows.weight, n, device, estimator=self, name=weight, workers=workers
-        )
+        weights = read_sample_weight(rows.weight, n, device, name=weight, workers=workers)
         weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)
         weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
         _require_float32(target, y)

@@ -104,8 +104,12 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
 def _of_functions(entry: CustomMetric | ArrayMetric, loss: Loss, device: Device) -> Metric:
     if isinstance(entry, CustomMetric):
         return _custom(entry, loss, device)
-    how = entry.label, entry.higher_is_better
-    return Metric(*how, lambda rows: _known(_of_arrays(entry, rows)), by_weight=False)
+    return Metric(
+        entry.label,
+        entry.higher_is_better,
+        lambda rows: _known(_of_arrays(entry, rows)),
+        by_weight=False,
+    )
 
 
 def _of_ranking(entry: Any, loss: Loss, device: Device) -> Metric:

@@ -78,8 +78,8 @@ class BoostingRounds(Rounds):
         size = n_outputs = training.loss.n_outputs
         n_rows = rows_of_all(training.n_rows, training.rows.workers)
         if not training.settings.one_tree:
-            shape = n_outputs, n_rows, training.n_bins.size
-            size = batch_size(*shape, training.settings.params, training.device)
+            n_features, params = training.n_bins.size, training.settings.params
+            size = batch_size(n_outputs, n_rows, n_features, params, training.device)
         starts = range(0, n_outputs, size)
         self.batches = [range(first, min(first + size, n_outputs)) for first in starts]
         self._n_trees = 1 if training.settings.one_tree else n_outputs

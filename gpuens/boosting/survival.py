@@ -135,9 +135,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
             self.unique_times_ = loss.observed(training.y)
         if isinstance(loss, Cox):
             raw = self._raw_of_training(training.X)
-            weight = read_sample_weight(
-                training.weight, raw.size, CPU, estimator=self, workers=training.workers
-            )
+            weight = read_sample_weight(training.weight, raw.size, CPU, workers=training.workers)
             weight = np.empty(0) if weight is None else weight
             found = loss.baseline(training.y.T.copy(), raw, weight, CPU)
             self.unique_times_, self.baseline_cumulative_hazard_ = found

@@ -197,7 +197,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
             columns = read_columns(X, device, estimator=self, reset=True)
             n_rows = columns.shape[1]
             target = read_outputs(y, n_rows, device, estimator=self)
-            weight = read_sample_weight(sample_weight, n_rows, device, estimator=self)
+            weight = read_sample_weight(sample_weight, n_rows, device)
             if weight is None:
                 weight = device.xp.ones(n_rows)
             features = standardise(columns, weight, device)

@@ -114,7 +114,7 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
             columns = self._features(X, device, reset=True)
             n_rows = columns.shape[1]
             labels = read_labels(y, n_rows, device, estimator=self, min_classes=2)
-            weight = read_sample_weight(sample_weight, n_rows, device, estimator=self)
+            weight = read_sample_weight(sample_weight, n_rows, device)
             if weight is None:
                 weight = device.xp.ones(n_rows)
             _require_weight(labels, weight)

@@ -13,8 +13,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.base import kept_on_failure
 from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
-from ..estimators.rollback import kept_on_failure
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
@@ -165,7 +165,7 @@ class Stacking(Combination):
             self._seed = seed_of(self.random_state)
             rows = self._read_fit_table(X, home)
             target = self._read_y(y, rows.n, home)
-            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            weight = read_sample_weight(sample_weight, rows.n, home)
             self._fit(TrainingSet(rows, target, weight, metadata), groups)
         return self
 

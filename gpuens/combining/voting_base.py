@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.base import kept_on_failure
 from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
-from ..estimators.rollback import kept_on_failure
 from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
@@ -140,7 +140,7 @@ class Voting(Combination):
             self._seed = seed_of(self.random_state)
             rows = self._read_fit_table(X, home)
             target = self._read_y(y, rows.n, home)
-            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            weight = read_sample_weight(sample_weight, rows.n, home)
             self._fit(TrainingSet(rows, target, weight, metadata), eval_set)
         return self
 
@@ -181,7 +181,7 @@ class Voting(Combination):
         rows, home = data.rows.like(X), data.rows.home
         self._check_more(X)
         target = self._read_more_y(y, rows.n, home)
-        weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+        weight = read_sample_weight(sample_weight, rows.n, home)
         return TrainingSet(rows, target, weight, data.metadata)
 
     def _learned(self, data: TrainingSet) -> np.ndarray:

@@ -205,7 +205,7 @@ def _read(predictions: Any, y: Any, sample_weight: Any, loss: str) -> _Read:
         predictions, y = device.asarray(predictions), device.asarray(y)
         _check_shapes(tuple(predictions.shape), tuple(y.shape), loss)
         _check_numbers(predictions, y, loss)
-        weight = read_sample_weight(sample_weight, y.shape[0], device, estimator=None)
+        weight = read_sample_weight(sample_weight, y.shape[0], device)
         kind = np.int64 if loss == "zero_one" else np.float64
         predictions = predictions.astype(kind)
         y = y.astype(np.float64 if loss == "squared_error" else np.int64)

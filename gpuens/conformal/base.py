@@ -12,9 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.base import Savable
+from ..estimators.base import Savable, kept_on_failure
 from ..estimators.parameters import is_number, seed_of
-from ..estimators.rollback import kept_on_failure
 from ..estimators.validation import holdout_rows
 from ..inputs.targets import read_sample_weight
 from ..members.fitting import input_tags, takes_any_array
@@ -71,7 +70,7 @@ class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
             if rows.n < 2:
                 raise ValueError("X has 1 sample (n_samples=1): errors are measured on others.")
             target = self._read_y(y, rows.n, home)
-            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            weight = read_sample_weight(sample_weight, rows.n, home)
             self._weight = None if weight is None else to_numpy(weight)
             for of_method in self._of_some_methods & set(vars(self)):
                 delattr(self, of_method)

@@ -215,6 +215,17 @@ def require_fitted(estimator: Any) -> None:
         check_is_fitted(estimator)
 
 
+@contextmanager
+def kept_on_failure(estimator: Any) -> Iterator[None]:
+    """Give an estimator its attributes back if an error or Ctrl-C leaves the block."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise
+
+
 class OnDevice:
     """Lets an estimator work where its parameters ``device`` and ``n_jobs`` say."""
 

@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device
-from .base import OnDevice, Savable
-from .rollback import kept_on_failure
+from .base import OnDevice, Savable, kept_on_failure
 
 
 class SequentialEnsemble(Savable, OnDevice, MetaEstimatorMixin, BaseEstimator):

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import CPU, Device, resolve_device, to_numpy
 from ..devices.policy import Work, size_of
+from ..estimators.base import kept_on_failure
 from ..estimators.parameters import seed_of
-from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
@@ -130,7 +130,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             self._prepare(X, y, sample_weight)
         first = 0 if before is None else before.n_trees
         n_new = self._count_new_trees(first)
-        known = getattr(self, "classes_", None), getattr(self, "_categories", None)
+        classes, categories = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
         keeps_values = bool(self.oob_score) or bool(getattr(self, "honest", False))
         multiplicity = 31 if self.bootstrap else 1
@@ -146,7 +146,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 self.__dict__ = fitted  # the data may be of another problem
                 return
         if before is not None:
-            self._require_same_problem(before, *known, data)
+            self._require_same_problem(before, classes, categories, data)
         self._n_rows = data.shape[0]
         self._n_draws = self._draws(self._n_rows)
         report = self._report(data, before, home)
@@ -410,7 +410,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "y has classes that the forest does not know: pass the training data, whose "
                 "out-of-bag rows are known."
             )
-        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=self)
+        weight = read_sample_weight(sample_weight, n_rows, CPU)
         return KnownRows(values, truth, np.ones(n_rows) if weight is None else weight, device)
 
 

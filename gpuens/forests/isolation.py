@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..devices.policy import NO_WORK, Work, prediction_work, size_of
-from ..estimators.base import ForestEstimator
+from ..estimators.base import ForestEstimator, kept_on_failure
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.nothing_learned import Seen, features_vary, warn_if_no_split
 from ..estimators.parameters import (
@@ -29,7 +29,6 @@ from ..estimators.parameters import (
     seed_of,
     threads_of,
 )
-from ..estimators.rollback import kept_on_failure
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import Link, SumOfTrees
@@ -307,7 +306,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         before: Forest | None = getattr(self, "forest_", None) if self.warm_start else None
         plans: list[SamplingPlan] = [] if before is None else self._plans
         n_own, n_features = values.shape
-        weight = read_sample_weight(sample_weight, n_own, CPU, estimator=self, workers=workers)
+        weight = read_sample_weight(sample_weight, n_own, CPU, workers=workers)
         weight = rows_of_workers(weight, workers)
         seed = plans[0].seed if plans else seed_of(self.random_state)
         plan = isolation_plan(self, (rows_of_all(n_own, workers), n_features), weight, seed)

@@ -96,7 +96,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
             The forest would not fit; the message says how large it would be.
         """
         survival = read_survival(y)
-        weight = read_sample_weight(sample_weight, survival.time.size, CPU, estimator=self)
+        weight = read_sample_weight(sample_weight, survival.time.size, CPU)
         timeline = Timeline.of(survival, weight)
         if timeline.times.size == 0:
             raise ValueError(

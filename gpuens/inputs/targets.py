@@ -67,7 +67,6 @@ def read_sample_weight(
     n_rows: int,
     device: Device,
     *,
-    estimator: Any,
     name: str = "sample_weight",
     workers: Workers = ONE_WORKER,
 ) -> Any:
@@ -78,7 +77,7 @@ def read_sample_weight(
     sample_weight : array of shape (n_rows,), number or None
     n_rows : int
         Of the table.
-    device, estimator, name
+    device, name
         As for ``read_table``.
 
     Returns

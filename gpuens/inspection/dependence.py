@@ -275,7 +275,7 @@ def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Array | No
             f"sample_weight.shape == {shape}, expected ({n_rows},): pass one weight for each row "
             "of X."
         )
-    return read_sample_weight(sample_weight, n_rows, columns.device, estimator=estimator)
+    return read_sample_weight(sample_weight, n_rows, columns.device)
 
 
 def _centred(curves: Array, first_axis: int, centered: bool) -> Array:

@@ -91,7 +91,7 @@ def drop_column_importance(
         raise ValueError("X has one column: without it no model can be trained. Pass at least two.")
     with columns.device.active():
         target = rows_of_target(y, n_rows, estimator)
-        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
+        weight = read_sample_weight(sample_weight, n_rows, CPU)
         splits = list(_splits(estimator, columns, target, weight, X_val, y_val, cv))
         score = functools.partial(_scores_without, estimator, splits, scoring, columns.names)
         baseline = score(None)

@@ -117,7 +117,7 @@ def permutation_importance(
     n_samples = _rows_to_score(max_samples, n_rows)
     with columns.device.active():
         target = rows_of_target(y, n_rows, estimator)
-        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
+        weight = read_sample_weight(sample_weight, n_rows, CPU)
         scorer = Scorer(estimator, scoring, columns.device)
         task = _ShufflingTask(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
         n_jobs = 1 if scorer.in_one_go else jobs_for(X, columns.device, n_jobs)

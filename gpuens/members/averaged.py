@@ -73,9 +73,10 @@ def averaged_forest(forests: Sequence[Forest]) -> Forest:
 
 def _fits(model: Any, other: Any) -> bool:
     """Return whether raw predictions and codes of categories mean the same in two models."""
-    known = getattr(model, "classes_", np.empty(0)), getattr(other, "classes_", np.empty(0))
+    own_classes, its_classes = (getattr(m, "classes_", np.empty(0)) for m in (model, other))
     mine, others = (each._categories for each in (model, other))
-    same = np.array_equal(*known) and model.forest_.base.size == other.forest_.base.size
+    same = np.array_equal(own_classes, its_classes)
+    same = same and model.forest_.base.size == other.forest_.base.size
     same = same and model.forest_.width == other.forest_.width
     if not same or mine is None or others is None:
         return same and mine is others

@@ -27,6 +27,7 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..devices.policy import NO_WORK, Work
+from ..estimators.parameters import names_of_seeds
 from ..forest.forest import Forest
 from ..inputs.arrays import read_table, require_readable, require_two_axes
 from ..inputs.frames import is_frame
@@ -270,9 +271,11 @@ def _fit_in_threads(
     verbose: int, context: Context,
 ) -> list[Any]:  # fmt: skip
     """Fit members of this package, each on one thread."""
-    task = context, clone(base).set_params(n_jobs=1), plan
+    alone = clone(base).set_params(n_jobs=1)
     with Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads") as parallel:
-        models: list[Any] = parallel(delayed(_fit_within)(*task, m, X, y, device) for m in members)
+        models: list[Any] = parallel(
+            delayed(_fit_within)(context, alone, plan, m, X, y, device) for m in members
+        )
     for model in models:
         model.n_jobs = base.n_jobs
     return models
@@ -337,11 +340,7 @@ def whole(estimator: Any) -> Any:
 
 
 def _seeded(estimator: Any, plan: SamplingPlan, member: int) -> Any:
-    names = [
-        name
-        for name in sorted(estimator.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
-    ]
+    names = names_of_seeds(estimator)
     seeds = plan.random_states(member, len(names))
     return estimator.set_params(**dict(zip(names, seeds, strict=True)))
 

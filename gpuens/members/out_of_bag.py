@@ -84,8 +84,11 @@ class OutOfBagTrees:
             trees = forest.slice(begin, end) if end - begin < forest.n_trees else forest
             leaf = self._leaves(first + begin, trees)
             value = trees._trees_on(self.device).value
-            of_rows = (self.truth, self.begin, self.total.sums, self.total.n_models)
-            self._measured.append(add_out_of_bag(leaf, value, *of_rows, self.workers))
+            measured = add_out_of_bag(
+                leaf, value, self.truth, self.begin, self.total.sums, self.total.n_models,
+                self.workers,
+            )  # fmt: skip
+            self._measured.append(measured)
 
     def _leaves(self, first: int, forest: Forest) -> Array:
         """Return the node that each row ends in, counted over all trees, -1 where a tree has seen

@@ -81,7 +81,7 @@ def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = N
         before = model._trees if are_trees(base) else model._members
         learners = model._learners(are_trees(base))(model, base, X, device, before)
         target = _target(model, y, learners.n_rows, device)
-        weight = read_sample_weight(sample_weight, learners.n_rows, device, estimator=model)
+        weight = read_sample_weight(sample_weight, learners.n_rows, device)
         rows = RowWeights(weight, learners.n_rows, device)
         rule = model._rule(target, device)
         staged = []

@@ -244,7 +244,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             self._seed = seed_of(self.random_state)
         table = MemberRows(self._read_table(X, kinds, device, before is None), device)
         target = self._read_y(y, table.n, device, before is not None)
-        weight = read_sample_weight(sample_weight, table.n, device, estimator=self)
+        weight = read_sample_weight(sample_weight, table.n, device)
         weight = device.xp.empty(0) if weight is None else weight
         loss = self._bound(loss)
         loss.check_target(target, "y")

@@ -321,7 +321,7 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray | None:
     assert weights is not None
     if weights.any():
         name = f"weight of batch {number}"
-        return to_numpy(read_sample_weight(weights, n, CPU, estimator=BatchAttributes(), name=name))
+        return to_numpy(read_sample_weight(weights, n, CPU, name=name))
     return weights.astype(np.float64)
 
 

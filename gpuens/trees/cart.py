@@ -102,7 +102,7 @@ class CartEstimator(ForestEstimator, ABC):
                 DataConversionWarning,
                 stacklevel=4,
             )
-        given = read_sample_weight(sample_weight, n_own, device, estimator=self, workers=workers)
+        given = read_sample_weight(sample_weight, n_own, device, workers=workers)
         given = None if given is None else to_numpy(rows_of_workers(given, workers))
         read = self._read_outputs(columns, n_own, home_of(y, device), workers)
         targets = [to_numpy(target) for target in read]

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work, size_of
+from ..estimators.base import kept_on_failure
 from ..estimators.docstrings import (
     CLASS_ATTRIBUTES,
     CLASS_CRITERIA,
@@ -25,7 +26,6 @@ from ..estimators.docstrings import (
 )
 from ..estimators.parameters import n_features_to_look_at, seed_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.rollback import kept_on_failure
 from ..forest.forest import Forest
 from ..forest.pruning import (
     cost_complexity_path,
@@ -249,7 +249,7 @@ class SingleTree(CartEstimator):
         with self._working_on(device):
             table = read_features(X_val, device, estimator=self, reset=False, name="X_val").values
             n = table.shape[0]
-            weight = read_sample_weight(sample_weight, n, device, estimator=self)
+            weight = read_sample_weight(sample_weight, n, device)
             weight = None if weight is None else to_numpy(weight)
             loss = self._held_out_loss(table, y_val, weight, device)
         self.forest_ = reduced_error_prune(self.forest_, loss)

@@ -108,8 +108,9 @@ class SearchedBoosting(BoostingEstimator):
         start, own_bins = builder.freeze(), NO_BINS
         settings = replace(settings, in_pieces=memory.in_pieces)
         if self._categories is not None:
-            ranking = loss, start.base, binner, settings, device
-            binner, settings, own_bins = rank_categories(self, rows, True, *ranking)
+            binner, settings, own_bins = rank_categories(
+                self, rows, True, loss, start.base, binner, settings, device
+            )
             self._binner = binner if own_bins else self._binner
         _, trained = self._bin(rows, start, binner, device, None, memory.streams)
         for feature, bins in own_bins.items():
@@ -144,8 +145,8 @@ class SearchedBoosting(BoostingEstimator):
         n, labels = training.n_rows, self._labels_of_folds(training)
         if self.plan.cv is not None:
             y = labels if labels.size else np.zeros(n)
-            how = groups, bool(labels.size), self._seed
-            folds = folds_of(self.plan.cv, np.empty((n, 1)), y, *how)
+            table = np.empty((n, 1))
+            folds = folds_of(self.plan.cv, table, y, groups, bool(labels.size), self._seed)
             require_weight(folds, to_numpy(training.rows.weight))
             return folds
         rows = np.arange(n)

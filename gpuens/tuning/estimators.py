@@ -15,10 +15,9 @@ from ..boosting.data.auto_values import is_auto
 from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
-from ..estimators.base import Exportable, Savable
+from ..estimators.base import Exportable, Savable, kept_on_failure
 from ..estimators.docstrings import documented
 from ..estimators.parameters import VERBOSE, check_rules
-from ..estimators.rollback import kept_on_failure
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees

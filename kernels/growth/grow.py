@@ -113,12 +113,13 @@ def grow(
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    what = codes, n_bins, records, keys, params, rules
     own_loop = isinstance(codes, Codes) and workers is ONE_WORKER
     # The reference grows on rows of all kinds in one loop.
     if own_loop or implementation_for(records[0]) is Implementation.REFERENCE:
-        return implementation(__name__, records[0]).grow(*what)
-    return implementation(by_phases.__name__, records[0]).grow(*what, workers)
+        op = implementation(__name__, records[0])
+        return op.grow(codes, n_bins, records, keys, params, rules)
+    op = implementation(by_phases.__name__, records[0])
+    return op.grow(codes, n_bins, records, keys, params, rules, workers)
 
 
 def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:

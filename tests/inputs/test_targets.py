@@ -33,7 +33,7 @@ def read_target(y, n_rows=3, device=CPU, **keywords):
 
 def read_weight(weight, n_rows=3, device=CPU, **keywords):
     with device.active():
-        return targets.read_sample_weight(weight, n_rows, device, estimator=Learner(), **keywords)
+        return targets.read_sample_weight(weight, n_rows, device, **keywords)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ class TestTarget:
         y = pd.Series([1.0, 2.0, 3.0]).to_numpy()
         y.flags.writeable = False
         with CPU.active():
-            weight = targets.read_sample_weight(y, 3, CPU, estimator=Learner())
+            weight = targets.read_sample_weight(y, 3, CPU)
         for found in (read_target(y), weight):
             assert found.flags.writeable and found.tolist() == y.tolist()
 

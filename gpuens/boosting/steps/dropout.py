@@ -95,9 +95,10 @@ class BinnedTree(NamedTuple):
             sets[node] = binner.left_codes(feature, words)
             sets[node, MISSING // 32] |= np.uint32(tree.missing_left[node]) << (MISSING % 32)
         # Arrays of a forest are read-only: kernels would be compiled once more for their types.
-        children = tree.missing_left.copy(), tree.left.copy(), tree.right.copy()
-        value = tree.value[:, 0].copy()
-        return cls(int(tree.output[0]), place.copy(), bins, *children, sets, value)
+        return cls(
+            int(tree.output[0]), place.copy(), bins, tree.missing_left.copy(), tree.left.copy(),
+            tree.right.copy(), sets, tree.value[:, 0].copy(),
+        )  # fmt: skip
 
     def leaves(self, codes: Codes | SparseCodes | StreamedCodes, device: Device) -> Array:
         """Return the leaf of every row."""
@@ -105,8 +106,10 @@ class BinnedTree(NamedTuple):
         if isinstance(codes, SparseCodes):
             codes, feature = codes.with_features(feature)
         leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=device.xp.int32)
-        walk = feature, self.bin, self.missing_left, self.left, self.right
-        traverse_codes(codes, *walk, leaf, self.left_codes)
+        traverse_codes(
+            codes, feature, self.bin, self.missing_left, self.left, self.right, leaf,
+            self.left_codes,
+        )  # fmt: skip
         return leaf
 
 
@@ -167,8 +170,10 @@ class Dropout:
         self._n_outputs = n = forest.n_outputs
         if state is None:
             nothing = np.empty(0)
-            no_changes = np.empty((0, 2), np.int64), nothing, nothing
-            state = DropoutState(forest.n_trees // n, np.zeros(n), nothing, *no_changes)
+            no_changes = np.empty((0, 2), np.int64)
+            state = DropoutState(
+                forest.n_trees // n, np.zeros(n), nothing, no_changes, nothing, nothing
+            )
         self.first = state.first
         self._quantum = state.quantum
         self._rate = state.rate.tolist()

@@ -128,8 +128,8 @@ class LinearLeafValues(LeafValues):
         binner = self.training.binner
         cut = binner.cuts_at(np.maximum(feature, 0), np.maximum(bin_, 0))
         columns, by_value = binner.numbers(feature), np.where(bin_ >= 0, cut, np.nan)
-        children = grown.left[nodes], grown.right[nodes]
-        return path_features(columns, by_value, *children, self._bounds.low, self._bounds.high)
+        left, right, bounds = grown.left[nodes], grown.right[nodes], self._bounds
+        return path_features(columns, by_value, left, right, bounds.low, bounds.high)
 
     def _fit(
         self, tree: OutputTree, rows: LeafRows, min_sum_hessian: float, largest: float

@@ -96,8 +96,8 @@ class ProjectedGradients(Gradients):
         for factor, g in zip(self._factors(round_.index), self.g, strict=True):
             total = total + factor * g.astype(xp.float64)
         nothing = self._weight[:0]
-        what = total, self._weight, nothing, nothing, self.tree_g[0], self.tree_h[0]
-        return gradients(Given(), *what, self.training.rows.workers)
+        g, h, workers = self.tree_g[0], self.tree_h[0], self.training.rows.workers
+        return gradients(Given(), total, self._weight, nothing, nothing, g, h, workers)
 
     def _factors(self, index: int) -> list[float]:
         """Draw the factor of each output in a round, uniform in (-1, 1) over the size of its
@@ -127,8 +127,8 @@ class OneTreeGrowth(TreeGrowth):
 
     def start(self, round_: Round, outputs: range, totals: Sequence[Totals]) -> Batch:
         own = self.gradients
-        how = round_, range(1), own.tree_g, own.tree_h, [own.tree_totals]
-        return Batch(outputs, totals, self.grow_on(*how))
+        trees = self.grow_on(round_, range(1), own.tree_g, own.tree_h, [own.tree_totals])
+        return Batch(outputs, totals, trees)
 
 
 class OneTreeValues(LeafValues):

@@ -93,9 +93,12 @@ class PieceGradients(Gradients):
         for begin in range(0, n, PIECE_ROWS):
             end = min(begin + PIECE_ROWS, n)
             target = loss.targets(rows.y[..., begin:end], k, self.training.device)
-            of_rows = target, raw[begin:end], shared[begin:end], rows.weight[begin:end]
-            own = g[: end - begin], h[: end - begin]
-            yield begin, end, *own, gradients_of_piece(formula, *of_rows, *own)
+            own_g, own_h = g[: end - begin], h[: end - begin]
+            totals = gradients_of_piece(
+                formula, target, raw[begin:end], shared[begin:end], rows.weight[begin:end],
+                own_g, own_h,
+            )  # fmt: skip
+            yield begin, end, own_g, own_h, totals
 
     def of_rows(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
         loss, shared = self._loss_of(0)

@@ -227,8 +227,8 @@ class Gradients:
         found = []
         for k in range(loss.n_outputs):
             self._of_output(loss, k, shared)
-            how = self.training.device, self.training.rows.workers
-            found.append(ordered_sum(self.g[0].astype(np.float64) ** 2, *how))
+            squares = self.g[0].astype(np.float64) ** 2
+            found.append(ordered_sum(squares, self.training.device, self.training.rows.workers))
         return found
 
     def _loss_of(self, index: int) -> tuple[Any, Array]:
@@ -275,8 +275,10 @@ class TreeGrowth:
         training = self.training
         codes, draws = training.rows.codes, training.draws(round_, trees)
         workers = training.rows.workers
-        how = draws.rounding, draws.first, [scales_for(t, training.n_rows, workers) for t in totals]
-        records = records_for(codes, g, h, round_.sample.rows, *how, workers)
+        scales = [scales_for(t, training.n_rows, workers) for t in totals]
+        records = records_for(
+            codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales, workers
+        )
         return grow(
             codes,
             training.n_bins,

@@ -416,12 +416,13 @@ def plant_roots(
     params: CartParams,
 ) -> None:
     """Make the roots; ``segments`` are begins, ends and keys of the trees."""
-    of_nodes = (nodes.table, nodes.statistics, growing.limits, growing.trees, growing.state)
     limits = limits_of(params)
-    args = (*segments, sums, bins.entry_begin, *of_nodes, growing.large, growing.huge)
-    args += (growing.tiles, *sizes)
-    args += (limits.max_depth, limits.least_rows, params.min_weight_fraction, params.min_gain)
-    launch(plant, blocks_for(-(-sums.shape[0] // BLOCK)), BLOCK, *args)
+    launch(
+        plant, blocks_for(-(-sums.shape[0] // BLOCK)), BLOCK,
+        *segments, sums, bins.entry_begin, nodes.table, nodes.statistics,
+        growing.limits, growing.trees, growing.state, growing.large, growing.huge, growing.tiles,
+        *sizes, limits.max_depth, limits.least_rows, params.min_weight_fraction, params.min_gain,
+    )  # fmt: skip
 
 
 def open_nodes(
@@ -429,19 +430,21 @@ def open_nodes(
 ) -> None:
     """Choose the nodes to open, and make their children."""
     most = growing.opened.shape[0]
-    state = (growing.state, line)
+    state, counts, opened = growing.state, growing.counts, growing.opened
     if limits.is_limited:
         # Best first: one block, as trees open one node a round each.
-        args = (nodes.table, growing.trees, growing.waiting, *state, limits.max_leaves)
-        launch(choose_best, blocks_for(1), BLOCK, *args, growing.opened)
+        launch(
+            choose_best, blocks_for(1), BLOCK,
+            nodes.table, growing.trees, growing.waiting, state, line, limits.max_leaves, opened,
+        )  # fmt: skip
     else:
         # All young nodes with a split.
-        blocks = growing.counts.shape[0]
-        launch(count_splits, blocks, BLOCK, nodes.table, *state, growing.counts)
-        args = (nodes.table, *state, growing.counts, growing.opened, nodes.capacity)
-        launch(list_splits, blocks, BLOCK, *args)
-    args = (nodes.table, nodes.statistics, nodes.of_left, growing.limits, growing.trees)
-    args += (growing.opened, bins.features, bins.entry_begin, *state, growing.large, growing.huge)
-    args += (growing.tiles, growing.parts, *sizes)
-    args += (limits.max_depth, limits.least_rows, int(limits.is_limited))
-    launch(make_children, blocks_for(-(-most // BLOCK)), BLOCK, *args)
+        blocks = counts.shape[0]
+        launch(count_splits, blocks, BLOCK, nodes.table, state, line, counts)
+        launch(list_splits, blocks, BLOCK, nodes.table, state, line, counts, opened, nodes.capacity)
+    launch(
+        make_children, blocks_for(-(-most // BLOCK)), BLOCK,
+        nodes.table, nodes.statistics, nodes.of_left, growing.limits, growing.trees, opened,
+        bins.features, bins.entry_begin, state, line, growing.large, growing.huge, growing.tiles,
+        growing.parts, *sizes, limits.max_depth, limits.least_rows, int(limits.is_limited),
+    )  # fmt: skip

@@ -469,10 +469,16 @@ def add_up_random_cuts(
     """Draw the cuts of the huge nodes of a round by features with many bins, and add up their
     sides."""
     blocks = blocks_for(min(scratch[0].shape[0], growing.tiles.shape[0] * steps[0]), 16)
-    tiles = (growing.state, line, *steps, growing.huge, growing.tiles, tile_rows)
-    launch(find_ranges, blocks, BLOCK, *rows, bins.features, nodes.table, *tiles, summed)
-    of_features = (bins.features, bins.lower, bins.upper)
-    launch(sum_sides, blocks, BLOCK, *rows, *of_features, nodes.table, *tiles, *scratch, summed)
+    launch(
+        find_ranges, blocks, BLOCK,
+        *rows, bins.features, nodes.table,
+        growing.state, line, *steps, growing.huge, growing.tiles, tile_rows, summed,
+    )  # fmt: skip
+    launch(
+        sum_sides, blocks, BLOCK,
+        *rows, bins.features, bins.lower, bins.upper, nodes.table,
+        growing.state, line, *steps, growing.huge, growing.tiles, tile_rows, *scratch, summed,
+    )  # fmt: skip
 
 
 @device_function
@@ -501,10 +507,15 @@ def search_cut_tiles(
     criterion, least_rows, constrained, _, *steps = settings
     sums, up_to = scratch
     blocks = blocks_for(min(sums.shape[0], growing.tiles.shape[0] * steps[0]), 16)
-    tiles = (*steps, growing.huge, growing.tiles, tile_rows)
-    args = (*rows, bins.features, nodes.table, growing.state, line, *tiles)
     # Two launches, as a tile can only be searched when all tiles before it are added up.
-    launch(sum_cuts, blocks, BLOCK, *args, up_to, found.sums)
-    args = (*rows, bins.features, bins.entry_begin, nodes.table, nodes.statistics, growing.limits)
-    args += (growing.state, line, criterion, least_rows, constrained, *tiles)
-    launch(search_cuts, blocks, BLOCK, *args, sums, up_to, *found)
+    launch(
+        sum_cuts, blocks, BLOCK,
+        *rows, bins.features, nodes.table,
+        growing.state, line, *steps, growing.huge, growing.tiles, tile_rows, up_to, found.sums,
+    )  # fmt: skip
+    launch(
+        search_cuts, blocks, BLOCK,
+        *rows, bins.features, bins.entry_begin, nodes.table, nodes.statistics, growing.limits,
+        growing.state, line, criterion, least_rows, constrained,
+        *steps, growing.huge, growing.tiles, tile_rows, sums, up_to, *found,
+    )  # fmt: skip

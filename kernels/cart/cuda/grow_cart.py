@@ -85,8 +85,9 @@ def grow_cart(
     keys: np.ndarray,
     params: CartParams,
 ) -> GrownCart:
-    args = (table, target, records, tree_begin, tree_end, keys, params)
-    return CartBatch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
+    if not grows_on_device(table, params):
+        return _grow_on_host(table, target, records, tree_begin, tree_end, keys, params)
+    return CartBatch(table, target, records, tree_begin, tree_end, keys, params).grow()
 
 
 def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: Array) -> GrownCart:
@@ -182,15 +183,13 @@ class CartBatch:
         return likely_rounds(self.limits, self.most_rows)
 
     def _round(self, line: int) -> None:
-        nodes, growing = self.nodes, self.growing
-        n_records = self.records.shape[0]
-        most = growing.opened.shape[0]
-        of_round = (self.bins, nodes, growing, line)
-        find_splits(self.search, *of_round, self.sizes.tile_rows)
-        write_splits(self.search, *of_round)
-        open_nodes(*of_round, self.limits, self.sizes)
+        bins, nodes, growing = self.bins, self.nodes, self.growing
+        most = min(growing.opened.shape[0], self.records.shape[0])
+        find_splits(self.search, bins, nodes, growing, line, self.sizes.tile_rows)
+        write_splits(self.search, bins, nodes, growing, line)
+        open_nodes(bins, nodes, growing, line, self.limits, self.sizes)
         partition(
-            self.table.codes, self.lists, self.aside, *of_round, min(most, n_records), self.sizes
+            self.table.codes, self.lists, self.aside, bins, nodes, growing, line, most, self.sizes
         )
         if self.search.summed.n_huge:
             clear(growing, line, self.search.settings[4], self.search.summed.lines)

@@ -140,9 +140,10 @@ def add_up(target: CartTarget, records: Array, begin: np.ndarray, end: np.ndarra
     """Return the statistics of segments, shape (n, 1, n_statistics), on the device."""
     tiles = cut(begin, end, SUMS_TILE)
     sums = zeros((begin.size, 1, target.n_statistics), np.int64)
-    of_rows = (target.classes, target.values, target.weight)
-    args = (*of_rows, records, *upload_tiles(tiles), sums)
-    launch(add_up_roots, blocks_for(tiles.size), SUMS_BLOCK, *args)
+    launch(
+        add_up_roots, blocks_for(tiles.size), SUMS_BLOCK,
+        target.classes, target.values, target.weight, records, *upload_tiles(tiles), sums,
+    )  # fmt: skip
     return sums
 
 
@@ -361,23 +362,34 @@ def partition(
 ) -> None:
     """Send the rows of the opened nodes, at most so many, to their children in all lists (see
     ``cuts``)."""
-    args = (codes, lists, aside, bins.features, nodes.table, nodes.categories)
-    args += (growing.opened, growing.state, line)
     n_lists, n_records = lists.shape
-    # One block of a warp for a small node, a large block for a large one.
-    blocks = -(-blocks_for(n_lists * most_nodes, 32) // n_lists)
-    launch(partition_kernel(*SMALL), (n_lists, blocks), SMALL[0], *args, 0, MOST_SMALL)
-    most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
-    blocks = -(-blocks_for(n_lists * most_large) // n_lists)
     n_parts = growing.parts.shape[0]
-    for_large = (*args, MOST_SMALL + 1, sizes.most_large if n_parts else n_records)
-    launch(partition_kernel(*LARGE), (n_lists, blocks), LARGE[0], *for_large)
+    most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
+    # One block of a warp for a small node, a large block for a large one.
+    small_blocks, large_blocks = (
+        blocks_for(n_lists * most_nodes, 32),
+        blocks_for(n_lists * most_large),
+    )
+    most_rows = sizes.most_large if n_parts else n_records
+    for size, blocks, least, most in (
+        (SMALL, small_blocks, 0, MOST_SMALL), (LARGE, large_blocks, MOST_SMALL + 1, most_rows),
+    ):  # fmt: skip
+        launch(
+            partition_kernel(*size), (n_lists, -(-blocks // n_lists)), size[0],
+            codes, lists, aside, bins.features, nodes.table, nodes.categories,
+            growing.opened, growing.state, line, least, most,
+        )  # fmt: skip
     if n_parts:
         # Huge nodes: tiles side by side into ``aside``, then back, since a tile does not know its
         # place before all of them have counted.
         blocks = -(-blocks_for(n_lists * n_parts) // n_lists)
-        tiles = (growing.parts, growing.state, line, sizes.tile_rows, growing.lefts)
-        of_nodes = (bins.features, nodes.table, nodes.categories)
-        grid = (n_lists, blocks)
-        launch(split_tiles, grid, TILE_BLOCK, codes, lists, aside, *of_nodes, *tiles)
-        launch(join_tiles, grid, TILE_BLOCK, lists, aside, nodes.table, *tiles)
+        launch(
+            split_tiles, (n_lists, blocks), TILE_BLOCK,
+            codes, lists, aside, bins.features, nodes.table, nodes.categories,
+            growing.parts, growing.state, line, sizes.tile_rows, growing.lefts,
+        )  # fmt: skip
+        launch(
+            join_tiles, (n_lists, blocks), TILE_BLOCK,
+            lists, aside, nodes.table,
+            growing.parts, growing.state, line, sizes.tile_rows, growing.lefts,
+        )  # fmt: skip

@@ -507,10 +507,11 @@ def find_splits(
     steps, summed = search.settings[4:], search.summed.lines
     if search.summed.n_huge:
         # Huge nodes, whose statistics are added up by many blocks.
-        to_add = (search.rows, bins, nodes, growing, line, steps, tile_rows)
-        add_up_huge(*to_add, summed)
+        add_up_huge(search.rows, bins, nodes, growing, line, steps, tile_rows, summed)
         if search.with_cuts and search.settings[3]:
-            add_up_random_cuts(*to_add, search.large, summed)
+            add_up_random_cuts(
+                search.rows, bins, nodes, growing, line, steps, tile_rows, search.large, summed
+            )
     tiles, rows = search.cut_tiles, search.rows
     if tiles.scores.shape[0]:
         # Their features with many bins, tile by tile.
@@ -518,20 +519,26 @@ def find_splits(
             rows, bins, nodes, growing, line, search.settings, tile_rows, search.large, tiles
         )
     # Large nodes, a feature a block; then which of the features is the best.
-    of_round = (growing.limits, growing.state, line)
-    args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
-    items = (summed, growing.large, growing.found, growing.marks)
-    of_tiles = (growing.huge, tile_rows, tiles.scores, tiles.marks)
     blocks = blocks_for(search.large[0].shape[0], 16)
-    kernel = items_kernel(search.with_cuts)
-    launch(kernel, blocks, LARGE_BLOCK, *args, *search.large, *items, *of_tiles)
-    args_to_settle = (rows[1], rows[3], bins.features, bins.entry_begin, nodes.table, growing.state)
-    launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *steps, *items)
+    launch(
+        items_kernel(search.with_cuts), blocks, LARGE_BLOCK,
+        *rows, *bins, nodes.table, nodes.statistics, growing.limits, growing.state, line,
+        *search.settings, *search.large, summed, growing.large, growing.found, growing.marks,
+        growing.huge, tile_rows, tiles.scores, tiles.marks,
+    )  # fmt: skip
+    launch(
+        settle_items, blocks, LARGE_BLOCK,
+        rows[1], rows[3], bins.features, bins.entry_begin, nodes.table, growing.state, line,
+        *steps, summed, growing.large, growing.found, growing.marks,
+    )  # fmt: skip
     # The rest of large nodes, and small ones, a node a block.
     for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
-        blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
-        kernel = nodes_kernel(*size, search.with_cuts)
-        launch(kernel, blocks, size[0], *args, *lines, summed, growing.large)
+        launch(
+            nodes_kernel(*size, search.with_cuts),
+            blocks_for(lines[0].shape[0], per_multiprocessor), size[0],
+            *rows, *bins, nodes.table, nodes.statistics, growing.limits, growing.state, line,
+            *search.settings, *lines, summed, growing.large,
+        )  # fmt: skip
 
 
 def by_size(search: Search) -> tuple[tuple[tuple[Array, Array], int], ...]:

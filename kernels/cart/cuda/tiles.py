@@ -217,12 +217,16 @@ def add_up_huge(
     """Add up the huge nodes of a round; ``steps`` are how many features each looks at, and whether
     it draws them."""
     n_items = growing.tiles.shape[0] * steps[0]
-    args = (*rows, bins.features, bins.entry_begin, nodes.table, growing.state, line, *steps)
-    args += (growing.huge, growing.tiles, tile_rows, summed)
-    launch(sum_tiles, blocks_for(n_items), BLOCK, *args)
+    launch(
+        sum_tiles, blocks_for(n_items), BLOCK,
+        *rows, bins.features, bins.entry_begin, nodes.table, growing.state, line, *steps,
+        growing.huge, growing.tiles, tile_rows, summed,
+    )  # fmt: skip
 
 
 def clear(growing: Growing, line: int, n_first: int, summed: Array) -> None:
     """Clear the lines of a round."""
-    args = (growing.state, line, n_first, growing.huge, summed)
-    launch(clear_lines, blocks_for(-(-summed.size // BLOCK)), BLOCK, *args)
+    launch(
+        clear_lines, blocks_for(-(-summed.size // BLOCK)), BLOCK,
+        growing.state, line, n_first, growing.huge, summed,
+    )  # fmt: skip

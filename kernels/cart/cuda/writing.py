@@ -280,12 +280,19 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
 def write_splits(search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int) -> None:
     """Write the splits of the young nodes."""
     criterion, _, _, random_splits = search.settings[:4]
-    args = (*search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories)
-    args += (growing.limits, growing.state, line, criterion, random_splits)
     for size, (lines, per_multiprocessor) in zip(SIZES, by_size(search), strict=True):
         blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
-        scratch = (*lines, search.summed.lines, growing.large)
-        launch(writing_kernel(*size), blocks, size[0], *args, *scratch)
+        launch(
+            writing_kernel(*size), blocks, size[0],
+            *search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories,
+            growing.limits, growing.state, line, criterion, random_splits,
+            *lines, search.summed.lines, growing.large,
+        )  # fmt: skip
         if search.with_cuts:
-            of_tiles = (search.cut_tiles.following, search.cut_tiles.lefts)
-            launch(cut_writing_kernel(*size), blocks, size[0], *args, *scratch, *of_tiles)
+            launch(
+                cut_writing_kernel(*size), blocks, size[0],
+                *search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories,
+                growing.limits, growing.state, line, criterion, random_splits,
+                *lines, search.summed.lines, growing.large,
+                search.cut_tiles.following, search.cut_tiles.lefts,
+            )  # fmt: skip

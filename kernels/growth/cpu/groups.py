@@ -272,18 +272,22 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
     if n_opened == 0:
         line = walk.routes[0].left_sums
         if line >= 0:
-            what = base, row_bytes, n_columns, records, words, order
-            _add(rows, *what, i64(0), end - begin, at, addends, walk.sums[thread, line])
+            _add(
+                rows, base, row_bytes, n_columns, records, words, order, i64(0), end - begin,
+                at, addends, walk.sums[thread, line],
+            )  # fmt: skip
         return
     for k in range(n_opened):
         route = walk.routes[k]
         left, right = groups.pending[k, 1], groups.pending[k, 2]
         a, n = i64(first[left]), i64(size[left])
-        what = rows, base + u64(route.feature), row_bytes, records, order, a, a + n
+        column = base + u64(route.feature)
         if route.bin >= 0:
-            n_left = _part(*what, cut_of(route.bin, route.missing_left), rest)
+            cut = cut_of(route.bin, route.missing_left)
+            n_left = _part(rows, column, row_bytes, records, order, a, a + n, cut, rest)
         else:
-            n_left = _part_by_set(*what, walk.sets[k], rest)
+            own_set = walk.sets[k]
+            n_left = _part_by_set(rows, column, row_bytes, records, order, a, a + n, own_set, rest)
         walk.n_left[thread, k] += n_left
         # The rows of the left child stay in front, those of the right one get the place behind.
         size[left] = u16(n_left)
@@ -294,8 +298,10 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
             if line < 0:
                 continue
             one, other = (a, a + n_left) if side == 0 else (a + n_left, a + n)
-            what = base, row_bytes, n_columns, records, words, order
-            _add(rows, *what, one, other, at, addends, walk.sums[thread, line])
+            _add(
+                rows, base, row_bytes, n_columns, records, words, order, one, other,
+                at, addends, walk.sums[thread, line],
+            )  # fmt: skip
 
 
 @kernel_without_allocation

@@ -120,20 +120,20 @@ def _take_task(table, frontier, work, task):
     # Children are a level deeper, and the records of a level are in the same buffer.
     source, target = table.records[node.depth & 1], table.records[1 - (node.depth & 1)]
     column = table.columns[node.feature]
-    rows = task.begin, task.end
-    is_whole = task.end - task.begin == node.end - node.begin
+    begin, end = task.begin, task.end
+    is_whole = end - begin == node.end - node.begin
     if node.bin >= 0:
         cut = cut_of(node.bin, node.missing_left)
         if is_whole:
-            task.n_left = partition_alone(column, source, target, *rows, cut)
+            task.n_left = partition_alone(column, source, target, begin, end, cut)
         else:
-            task.n_left = count_left(column, source, *rows, cut, work.marks)
+            task.n_left = count_left(column, source, begin, end, cut, work.marks)
     else:
         codes = frontier.left_codes[x]
         if is_whole:
-            task.n_left = partition_alone_by_set(column, source, target, *rows, codes)
+            task.n_left = partition_alone_by_set(column, source, target, begin, end, codes)
         else:
-            task.n_left = count_left_by_set(column, source, *rows, codes, work.marks)
+            task.n_left = count_left_by_set(column, source, begin, end, codes, work.marks)
     # Pieces of one node are counted by several threads.
     atomic_add(work.n_left, k, task.n_left)
 

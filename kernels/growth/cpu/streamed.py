@@ -71,8 +71,10 @@ class Passes:
 
         def work(*slab: Any) -> None:
             growth.walk.state[QUEUE] = 0
-            own = growth.table, self._source, growth.walk, self._groups, *slab, n_opened
-            run(of_rows.walk_groups, self._n_threads, *own)
+            run(
+                of_rows.walk_groups, self._n_threads,
+                growth.table, self._source, growth.walk, self._groups, *slab, n_opened,
+            )  # fmt: skip
 
         self._each_slab(work)
 
@@ -86,8 +88,10 @@ class Passes:
         k_of[frontier.recheck[:n]] = np.arange(n)
 
         def work(*slab: Any) -> None:
-            own = growth.table, frontier, self._source, self._groups, k_of, *slab, packed, counts
-            run(of_rows.count_rows, self._n_threads, *own)
+            run(
+                of_rows.count_rows, self._n_threads,
+                growth.table, frontier, self._source, self._groups, k_of, *slab, packed, counts,
+            )  # fmt: skip
 
         self._each_slab(work)
         return packed, counts

@@ -137,8 +137,10 @@ class _DeviceBatch:
     def open_nodes(self) -> None:
         frontier, own, built = self.frontier, self.own, self.built
         n_threads = max(1, min(get_threads(), built.size // MIN_CELLS_PER_THREAD))
-        own_work = self.table, frontier, own, self.params, self.work
-        run(phases.open_summed_nodes, n_threads, *own_work, built, self.rebuilt, *self.known)
+        run(
+            phases.open_summed_nodes, n_threads,
+            self.table, frontier, own, self.params, self.work, built, self.rebuilt, *self.known,
+        )  # fmt: skip
         if frontier.state[fr.N_EXPAND] > 0:
             self.n_left = self._partition()
             own.expand["n_left"][: self.n_left.size] = self.n_left
@@ -193,9 +195,11 @@ class _DeviceBatch:
         expand["node"] = np.arange(n)
         filled = zeros(2 * n, np.int64)
         (sets_there,) = upload(sets)
-        tables = upload_records(nodes), sets_there, upload_records(expand)
         tiles_there, n_tiles = upload_tiles(tiles, np.array([tiles.size]))
-        move_tiles(*self.rows, *tables, tiles_there, n_tiles, filled)
+        move_tiles(
+            *self.rows, upload_records(nodes), sets_there, upload_records(expand),
+            tiles_there, n_tiles, filled,
+        )  # fmt: skip
         return fetch(filled)()[::2].copy()
 
 

@@ -220,7 +220,10 @@ def add_histograms(
     """
     n_features = codes.columns.shape[0]
     stride = codes.rows.shape[1]
-    args = (codes.rows.reshape(-1), stride, records, spare, tiles, n_tiles, n_features, out)
     blocks = -(-n_features // LANES), most_blocks()
     threads = BLOCK if blocks_at_once(SHARED) > 1 else BLOCK_ALONE
-    launch(add_tiles, blocks, threads, *args, shared=SHARED)
+    launch(
+        add_tiles, blocks, threads,
+        codes.rows.reshape(-1), stride, records, spare, tiles, n_tiles, n_features, out,
+        shared=SHARED,
+    )  # fmt: skip

@@ -115,8 +115,10 @@ def move_tiles(
     filled: Array,
 ) -> None:
     """Partition the rows of tiles; the tables may be written on the device."""
-    args = (codes.columns, records, spare, nodes, left_codes, expand, tiles, n_tiles, filled)
-    launch(move_apart, blocks_for(-(-records.shape[0] // TILE)), BLOCK, *args)
+    launch(
+        move_apart, blocks_for(-(-records.shape[0] // TILE)), BLOCK,
+        codes.columns, records, spare, nodes, left_codes, expand, tiles, n_tiles, filled,
+    )  # fmt: skip
 
 
 @kernel

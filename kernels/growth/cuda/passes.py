@@ -123,10 +123,11 @@ def route(
 ) -> None:
     """Launch ``route_rows``; ``tables`` are expansions and lines by number, routes and sets."""
     records, begin, end, first_row = part
-    rows = codes.reshape(-1), codes.shape[1], first_row, records, begin, end, int(is_first)
     launch(
-        route_rows, blocks_for_rows(end - begin, BLOCK), BLOCK, *rows, *tables, leaf, n_left, n_rows
-    )
+        route_rows, blocks_for_rows(end - begin, BLOCK), BLOCK,
+        codes.reshape(-1), codes.shape[1], first_row, records, begin, end, int(is_first),
+        *tables, leaf, n_left, n_rows,
+    )  # fmt: skip
 
 
 @kernel
@@ -171,8 +172,10 @@ def plan(n_rows: Array, tables: tuple[Array, ...], counts: bool, least: int, sha
     """Launch ``plan_lines``; ``tables`` are ``segments`` and ``of``, then ``filled`` to
     ``n_tiles``."""
     segments, of, *others = tables
-    args = n_rows, segments, of, int(counts), *others, least, share
-    launch(plan_lines, blocks_for(1), ONE_BLOCK, *args)
+    launch(
+        plan_lines, blocks_for(1), ONE_BLOCK,
+        n_rows, segments, of, int(counts), *others, least, share,
+    )  # fmt: skip
 
 
 @kernel

@@ -37,11 +37,13 @@ MIN_CELLS_PER_THREAD = 2**17
 
 def chunks_of(codes: StreamedCodes) -> Chunks:
     """Return the chunks of a table, which are kept with it; the first of them are on the device."""
-    size = rows_of_chunk(codes.rows.shape[1])
-    own = size, codes.n_resident
+    size, n_resident = rows_of_chunk(codes.rows.shape[1]), codes.n_resident
     n_threads = min(get_threads(), COPYING_THREADS)
-    key = ("chunks", *own)
-    chunks: Chunks = derived(codes.rows, key, lambda: Chunks(codes.rows, *own, n_threads))
+    chunks: Chunks = derived(
+        codes.rows,
+        ("chunks", size, n_resident),
+        lambda: Chunks(codes.rows, size, n_resident, n_threads),
+    )
     return chunks
 
 

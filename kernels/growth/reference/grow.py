@@ -165,8 +165,10 @@ class _Batch:
                 continue
             x = frontier.heap[tree["first"] :][: tree["n_open"]].copy()
             monotone = frontier.rules["monotone"] if frontier.rules.size else 0 * self.n_bins
-            what = self.n_bins, self.allowed_for_level(t), monotone.astype(np.int8)
-            best = split_level(self.level(x), *what, self.categories_of_level(x))
+            best = split_level(
+                self.level(x), self.n_bins, self.allowed_for_level(t), monotone.astype(np.int8),
+                self.categories_of_level(x),
+            )  # fmt: skip
             if not take_level(control, params, t, best.score):
                 continue
             for name in ("feature", "bin", "missing_left"):

@@ -332,11 +332,12 @@ def searching(complete: Any, bins_of: Any, n_bins_of: Any) -> tuple[Any, Any]:
             plain = is_plain(frontier, params, t)
             for f in range(thread, allowed.size, n_threads):
                 if allowed[f] == 1:
-                    what = thread, table, frontier, params, work, t, i64(f), found
                     if plain:
-                        best_of_plain(*what, best.gain)
+                        best_of_plain(
+                            thread, table, frontier, params, work, t, i64(f), found, best.gain
+                        )
                     else:
-                        best_of_feature(*what)
+                        best_of_feature(thread, table, frontier, params, work, t, i64(f), found)
                     if _is_better(found, best):
                         _copy_best(found, best)
 
