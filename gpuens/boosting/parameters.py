@@ -211,10 +211,7 @@ def check_parameters(estimator: Any) -> None:
 
     ``device`` and ``loss`` are checked where they are resolved.
 
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
+    Raises a ValueError or a TypeError that names the parameter, what it got and what it wants.
     """
     check_rules(estimator, RULES)
     groups = estimator.cat_hash_groups
@@ -293,10 +290,7 @@ def most_path_features(interaction_cst: Any) -> int:
 
     It is ``UNLIMITED`` unless the constraint is a name.
 
-    Raises
-    ------
-    ValueError
-        The name is unknown, or the constraint is not a collection.
+    Raises a ValueError if the name is unknown, or the constraint is not a collection.
     """
     if isinstance(interaction_cst, str) and interaction_cst in _MOST_FEATURES:
         return _MOST_FEATURES[interaction_cst]

@@ -400,13 +400,8 @@ def check_stacking_parameters(stack: Any, groups: Any) -> None:
 
 
 def method_of(name: str, estimator: Any, wanted: str) -> str:
-    """Return the method that a member predicts with.
-
-    Raises
-    ------
-    ValueError
-        It has none of those wanted.
-    """
+    """Return the method that a member predicts with. Raises a ValueError if it has none of those
+    wanted."""
     methods = METHODS if wanted == "auto" else (wanted,)
     for method in methods:
         if hasattr(estimator, method):

@@ -67,12 +67,7 @@ _RULES = {
 
 def check_isolation_parameters(forest: Any) -> None:
     """Check the parameters that do not depend on data; ``device`` is checked when it is resolved.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    Raises a ValueError or a TypeError that names the parameter, what it got and what it wants."""
     check_rules(forest, _RULES)
     threads_of(forest.n_jobs)
 

@@ -20,13 +20,9 @@ NOT_OF_THE_MEAN = (
 
 
 def averaged_model(models: Sequence[Any]) -> Any:
-    """Return the model whose raw prediction is the mean of those of fitted boosted models.
-
-    Raises
-    ------
-    ValueError
-        A model of the raw predictions' mean does not exist, or would be another function of them.
-    """
+    """Return the model whose raw prediction is the mean of those of fitted boosted models. Raises a
+    ValueError if a model of the raw predictions' mean does not exist, or would be another function
+    of them."""
     first = models[0]
     if hasattr(first, "init_"):
         raise ValueError(

@@ -14,12 +14,7 @@ from ..kernels.runtime.arrays import Array, derived
 
 def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
     """Return the classes of members that were fitted elsewhere; None if no member has ``classes_``.
-
-    Raises
-    ------
-    ValueError
-        They disagree.
-    """
+    Raises a ValueError if they disagree."""
     first, classes = "", None
     for name, member in members:
         known = getattr(member, "classes_", None)
@@ -38,13 +33,8 @@ def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
 def codes_among(
     y: Any, n_rows: int, classes: np.ndarray, home: Device, *, estimator: Any, name: str
 ) -> Any:
-    """Return the numbers of labels among known classes: int64, shape (n_rows,), on ``home``.
-
-    Raises
-    ------
-    ValueError
-        A label is not among them.
-    """
+    """Return the numbers of labels among known classes: int64, shape (n_rows,), on ``home``. Raises
+    a ValueError if a label is not among them."""
     labels = read_labels(y, n_rows, home, estimator=estimator, name=name)
     places = places_among(classes, labels.classes)
     if unknown := labels.classes[places < 0].tolist():

@@ -191,13 +191,8 @@ def sampling_plan(bag: Any, n_rows: int, weight: np.ndarray | None, seed: int) -
 
 
 def features_to_draw(max_features: int | float, n_features: int) -> int:
-    """Return the number of features that ``max_features`` means, a number or a share.
-
-    Raises
-    ------
-    ValueError
-        There are fewer.
-    """
+    """Return the number of features that ``max_features`` means, a number or a share. Raises a
+    ValueError if there are fewer."""
     wanted = max_features if isinstance(max_features, Integral) else max_features * n_features
     if wanted > n_features:
         raise ValueError(

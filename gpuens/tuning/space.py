@@ -47,13 +47,8 @@ class Budget(NamedTuple):
 
 
 def read_budget(budget: Any) -> Budget:
-    """Read the parameter ``budget``.
-
-    Raises
-    ------
-    ValueError
-        It is neither a number of settings nor a text such as "60s".
-    """
+    """Read the parameter ``budget``. Raises a ValueError if it is neither a number of settings nor
+    a text such as "60s"."""
     if is_count(budget):
         return Budget(int(budget), math.inf)
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)\s*", budget) if _is_text(budget) else None
@@ -93,13 +88,8 @@ def draws(space: Any, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def check_space(space: Any, kind: Any, fixed: Sequence[str]) -> None:
-    """Check the parameter ``param_distributions``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is not a space, or has parameters that the estimator lacks or that are fixed.
-    """
+    """Check the parameter ``param_distributions``. Raises a TypeError or a ValueError if it is not
+    a space, or has parameters that the estimator lacks or that are fixed."""
     if space is None:
         return
     parts = space if isinstance(space, (list, tuple)) else [space]
