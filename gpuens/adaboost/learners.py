@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..devices.placement import Device, home_of, near, to_numpy
 from ..estimators.nothing_learned import of_ensemble
-from ..estimators.parameters import monotone_constraints, names_of_seeds, seed_of, threads_of
+from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..kernels.cart.grow_cart import grow_cart
@@ -45,7 +45,7 @@ def member_seeds(seed: int, t: int, n: int) -> list[int]:
 def new_member(base: Any, seed: int, t: int) -> Any:
     """Return learner t, not fitted: a clone with seeds of its own."""
     member = clone(base)
-    names = names_of_seeds(member)
+    names = fitting.names_of_seeds(member)
     return member.set_params(**dict(zip(names, member_seeds(seed, t, len(names)), strict=True)))
 
 

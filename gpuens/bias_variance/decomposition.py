@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..devices.placement import CPU, to_numpy
 from ..diversity.regression import Spread, correlation_of_models, variance_of_average
-from ..estimators.parameters import names_of_seeds, seed_of
+from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels
 from ..inputs.targets import read_target
@@ -23,7 +23,7 @@ from ..inspection.columns import Columns, columns_of, require_same_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
-from ..members.fitting import jobs_for, whole
+from ..members.fitting import jobs_for, names_of_seeds, whole
 from ..members.samples import SamplingPlan
 from ..numerics.sampling import subset
 

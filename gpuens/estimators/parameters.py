@@ -228,13 +228,6 @@ def threads_of(n_jobs: Any) -> int:
     return int(n_jobs)
 
 
-def names_of_seeds(estimator: Any) -> list[str]:
-    """Return the names of the parameters of an estimator, and of those inside it, that are
-    seeds."""
-    names = sorted(estimator.get_params(deep=True))
-    return [n for n in names if n == "random_state" or n.endswith("__random_state")]
-
-
 def monotone_constraints(
     monotonic_cst: Any, categorical: np.ndarray, n_classes: tuple[int, ...], n_outputs: int
 ) -> np.ndarray:

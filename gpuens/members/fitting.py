@@ -27,7 +27,6 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..devices.policy import NO_WORK, Work
-from ..estimators.parameters import names_of_seeds
 from ..forest.forest import Forest
 from ..inputs.arrays import read_table, require_readable, require_two_axes
 from ..inputs.frames import is_frame
@@ -337,6 +336,13 @@ def whole(estimator: Any) -> Any:
     if interrupted:
         raise KeyboardInterrupt
     return estimator
+
+
+def names_of_seeds(estimator: Any) -> list[str]:
+    """Return the names of the parameters of an estimator, and of those inside it, that are
+    seeds."""
+    names = sorted(estimator.get_params(deep=True))
+    return [n for n in names if n == "random_state" or n.endswith("__random_state")]
 
 
 def _seeded(estimator: Any, plan: SamplingPlan, member: int) -> Any:

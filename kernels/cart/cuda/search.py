@@ -480,9 +480,7 @@ def allocate_search(
     small = max(SMALL_BLOCK, min(n_slots, MOST_SMALL + 1))
     return Search(
         rows=(table.codes, lists, target.classes, target.values, target.weight),
-        settings=(
-            *numbers, params.random_splits, n_first, params.shuffle,
-        ),
+        settings=(*numbers, params.random_splits, n_first, params.shuffle),
         small=_scratch(most, 32, small, width),
         large=_scratch(most, 16, max(LARGE_BLOCK + OWN_SLOTS, n_slots + 1), width),
         summed=allocate_summed(table, target, params, most_huge),
@@ -504,27 +502,23 @@ def find_splits(
     search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int, tile_rows: int
 ) -> None:
     """Find the best splits of the young nodes."""
-    steps, summed = search.settings[4:], search.summed.lines
+    rows, large, settings = search.rows, search.large, search.settings
+    steps, summed, tiles = settings[4:], search.summed.lines, search.cut_tiles
     if search.summed.n_huge:
         # Huge nodes, whose statistics are added up by many blocks.
-        add_up_huge(search.rows, bins, nodes, growing, line, steps, tile_rows, summed)
-        if search.with_cuts and search.settings[3]:
-            add_up_random_cuts(
-                search.rows, bins, nodes, growing, line, steps, tile_rows, search.large, summed
-            )
-    tiles, rows = search.cut_tiles, search.rows
+        add_up_huge(rows, bins, nodes, growing, line, steps, tile_rows, summed)
+        if search.with_cuts and settings[3]:
+            add_up_random_cuts(rows, bins, nodes, growing, line, steps, tile_rows, large, summed)
     if tiles.scores.shape[0]:
         # Their features with many bins, tile by tile.
-        search_cut_tiles(
-            rows, bins, nodes, growing, line, search.settings, tile_rows, search.large, tiles
-        )
+        search_cut_tiles(rows, bins, nodes, growing, line, settings, tile_rows, large, tiles)
     # Large nodes, a feature a block; then which of the features is the best.
-    blocks = blocks_for(search.large[0].shape[0], 16)
+    blocks = blocks_for(large[0].shape[0], 16)
     launch(
         items_kernel(search.with_cuts), blocks, LARGE_BLOCK,
         *rows, *bins, nodes.table, nodes.statistics, growing.limits, growing.state, line,
-        *search.settings, *search.large, summed, growing.large, growing.found, growing.marks,
-        growing.huge, tile_rows, tiles.scores, tiles.marks,
+        *settings, *large, summed, growing.large, growing.found, growing.marks, growing.huge,
+        tile_rows, tiles.scores, tiles.marks,
     )  # fmt: skip
     launch(
         settle_items, blocks, LARGE_BLOCK,
@@ -532,12 +526,11 @@ def find_splits(
         *steps, summed, growing.large, growing.found, growing.marks,
     )  # fmt: skip
     # The rest of large nodes, and small ones, a node a block.
-    for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
+    for (lines, most), size in zip(by_size(search), SIZES, strict=True):
         launch(
-            nodes_kernel(*size, search.with_cuts),
-            blocks_for(lines[0].shape[0], per_multiprocessor), size[0],
+            nodes_kernel(*size, search.with_cuts), blocks_for(lines[0].shape[0], most), size[0],
             *rows, *bins, nodes.table, nodes.statistics, growing.limits, growing.state, line,
-            *search.settings, *lines, summed, growing.large,
+            *settings, *lines, summed, growing.large,
         )  # fmt: skip
 
 
