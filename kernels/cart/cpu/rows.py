@@ -250,20 +250,17 @@ def fits_table(n_bins, n, n_statistics, most_entries):
 
 
 @inlined
-def group_rows(column, n_bins, records, begin, end, groups, is_regression, by_table):
+def group_rows(n_bins, n, groups, is_regression, by_table):
     """Fill the groups of values and the statistics of the missing ones and return (number of
     groups, number of rows with missing values).
 
     by_table : bool
-        The rows are in the table already (``add_rows``).
+        The rows are in the table (``add_rows``); else the keys of n rows are sorted.
     """
-    n = end - begin
     if by_table:
         groups.by_rows[0] = 0
         return _read_groups(n_bins, groups)
     groups.by_rows[0] = 1
-    fill_keys(column, records, begin, n, groups.keys)
-    sort_by_high_word(groups.keys, groups.buffer, n, n_bins + 1, groups.counters)
     return _read_runs(n, n_bins, groups, is_regression)
 
 
