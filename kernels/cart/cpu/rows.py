@@ -402,7 +402,13 @@ def sort_by_high_word(keys, buffer, n, n_values, counters):
     if n <= FEW_KEYS:
         insertion_sort(keys, n)
         return
-    digit_bits = u64(11 if n >= MANY_KEYS else 8)
+    n_bits = i64(0)
+    while (n_values - 1) >> n_bits > 0:
+        n_bits += 1
+    # As few passes as possible, by digits as short as these allow.
+    most_bits = i64(11 if n >= MANY_KEYS else 9)
+    n_passes = max(i64(1), (n_bits + most_bits - 1) // most_bits)
+    digit_bits = u64((n_bits + n_passes - 1) // n_passes)
     n_digits = i64(1) << i64(digit_bits)
     shift = u64(32)
     moved = 0
