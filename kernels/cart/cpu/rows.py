@@ -98,10 +98,7 @@ def _collect_bits(classes, records, ones):
     for first in range(u64(0), n, u64(64)):
         word = u64(0)
         for i in range(first, min(first + u64(64), n)):
-            # The last row's bit is the highest: the word is shifted into its place below.
-            word = (word >> u64(1)) | (u64(classes[records[i] & LOW_32]) << u64(63))
-        if n - first < u64(64):
-            word >>= u64(64) - (n - first)
+            word |= u64(classes[records[i] & LOW_32]) << (i & u64(63))
         ones[first >> u64(6)] = word
         n_ones += i64(count_bits(word))
     return n_ones
