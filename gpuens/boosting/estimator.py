@@ -43,7 +43,14 @@ from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
 from .auto import draw_folds, rounds_for
-from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled, tries_symmetric
+from .data.auto_values import (
+    FEWEST_ROUNDS,
+    is_auto,
+    most_rounds,
+    settled,
+    tries_symmetric,
+    with_rounds_found,
+)
 from .data.memory import boosting_plan, reading_plan
 from .data.sharing import (
     callbacks_of_all,
@@ -336,6 +343,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 file=sys.stderr,
             )
         return training, n_rounds
+
+    def _with_rounds_found(self, is_sparse: bool) -> Any:
+        """Return an estimator for parts of the rows, which does not search for rounds again."""
+        return with_rounds_found(self, is_sparse)
 
     def _rows_to_deal(self, rows: RawRows) -> int:
         """Return how many rows can be held out in turn."""

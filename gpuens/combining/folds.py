@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from ..devices.placement import to_numpy
+from ..devices.placement import is_sparse, to_numpy
 from ..estimators.parameters import is_count, is_share
 from ..estimators.validation import holdout_rows
 from ..kernels.runtime.arrays import Array
@@ -110,6 +110,13 @@ def _row_numbers(rows: Any) -> np.ndarray:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
 
 
+def without_search(estimator: Any, fitted: Any, X: Any) -> Any:
+    """Return what to fit on the folds: the estimator, or if it has searched for its number of
+    rounds when it was fitted to all rows X, one that trains as many without a search."""
+    of_rounds = getattr(fitted, "_with_rounds_found", None)
+    return estimator if of_rounds is None else of_rounds(is_sparse(X))
+
+
 def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that the meta-model learns from, and how to order predictions of folds.
 
@@ -127,7 +134,7 @@ def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarr
         warnings.warn(
             f"cv predicts {left_out} of the {n_rows} rows in no fold: the meta-model learns from "
             "the others only.",
-            stacklevel=5,
+            stacklevel=4,
         )
     return asked[order], order
 

@@ -32,12 +32,14 @@ from ..members.rows import (
 from .base import Combination, check_estimators, may_be, routing_enabled
 from .folds import (
     PREFIT,
+    Fold,
     check_folds,
     folds_of,
     holdout_fold,
     is_holdout,
     require_classes,
     rows_asked,
+    without_search,
 )
 
 STACKING = """Parameters
@@ -55,7 +57,9 @@ STACKING = """Parameters
           on, rows to predict): copies of the members predict the rows outside of their folds,
           the members themselves are fitted on all rows. The meta-model learns from the rows that
           some fold predicts, as with ``TimeSeriesSplit`` not all; rows that several folds
-          predict occur several times;
+          predict occur several times. Boosting of this package that searches for its number of
+          rounds (``n_estimators="auto"``) searches once, on all rows, and its copies train as
+          many;
         - "holdout" or a share of the rows: the members are fitted on the other rows, the
           meta-model on these ("holdout" is 0.2);
         - "prefit": the members are fitted already, the meta-model learns from all rows, which
@@ -185,8 +189,11 @@ class Stacking(Combination):
             data = data.part(fold.asked)
             columns = self._columns(data.rows)
         else:
-            rows, columns = self._out_of_fold(data, groups)
+            folds = self._folds(data, groups)
+            rows, order = rows_asked(folds, data.rows.n)
+            self._require_classes(rows, data.target, "that the folds of cv predict")
             self._set_members(self._fitted(data))
+            columns = self._out_of_fold(data, folds, order)
             data = data.part(rows)
         self._n_columns = [part.shape[1] for part in columns]
         self._fit_final(self._beside(columns, data.rows), data)
@@ -205,27 +212,28 @@ class Stacking(Combination):
         messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
         return data.fit(kept, messages, self.n_jobs)
 
-    def _out_of_fold(self, data: TrainingSet, groups: Any) -> tuple[np.ndarray, list[Any]]:
-        """Return the rows that folds predict, and each member's predictions of them."""
-        home, classes = data.rows.home, self._classes()
-        target = to_numpy(data.target)
+    def _folds(self, data: TrainingSet, groups: Any) -> list[Fold]:
+        classes, target = self._classes(), to_numpy(data.target)
         folds = folds_of(self.cv, data.rows.X, target, groups, classes is not None, self._seed)
-        rows, order = rows_asked(folds, data.rows.n)
         for number, fold in enumerate(folds):
             self._require_classes(fold.seen, data.target, f"to fit on in fold {number} of cv")
-        self._require_classes(rows, data.target, "that the folds of cv predict")
+        return folds
+
+    def _out_of_fold(
+        self, data: TrainingSet, folds: Sequence[Fold], order: np.ndarray
+    ) -> list[Array]:
+        """Return each member's predictions of the rows outside of its folds, in this order."""
+        home, classes = data.rows.home, self._classes()
+        members = zip(self._kept(), self.estimators_, self.stack_method_, strict=True)
         tasks = [
-            (name, estimator, data, *fold, method, classes)
-            for (name, estimator), method in zip(self._kept(), self.stack_method_, strict=True)
+            (name, without_search(estimator, fitted, data.rows.X), data, *fold, method, classes)
+            for (name, estimator), fitted, method in members
             for fold in folds
         ]
         parts = in_processes(fit_and_ask, tasks, self.n_jobs, home)
         on_device = home.asarray(order)
-        columns = []
-        for first in range(0, len(parts), len(folds)):
-            of_member = parts[first : first + len(folds)]
-            columns.append(home.xp.concat(of_member)[on_device])
-        return rows, columns
+        firsts = range(0, len(parts), len(folds))
+        return [home.xp.concat(parts[k : k + len(folds)])[on_device] for k in firsts]
 
     def _require_classes(self, rows: np.ndarray, target: Array, where: str) -> None:
         classes = self._classes()

@@ -514,3 +514,38 @@ HOLDOUT = {
 )
 def test_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("problem", ["two classes", "three classes", "numbers", "sparse"])
+def test_boosting_trains_the_rounds_that_it_has_found_without_a_search(problem):
+    kind = gpuens.GradientBoostingRegressor
+    table, y = XR[:120], Y[:120]
+    if problem.endswith("classes"):
+        kind = gpuens.GradientBoostingClassifier
+        table, y = (X[:100], C[:100]) if problem == "three classes" else (XB[:100], B[:100])
+    if problem == "sparse":
+        table = scipy.sparse.csr_array(np.where(table > 0, table, 0.0))
+    model = kind(random_state=0, max_leaf_nodes=31 if problem == "numbers" else 8).fit(table, y)
+    again = model._with_rounds_found(problem == "sparse")
+    assert again.n_estimators == model.n_iter_
+    assert again.fit(table, y).forest_.fingerprint() == model.forest_.fingerprint()
+
+
+def test_boosting_searches_for_rounds_once_in_a_stack():
+    members = [("boosting", gpuens.GradientBoostingRegressor(random_state=0)), ("ridge", Ridge())]
+    table, y = XR[:120], Y[:120]
+    stack = StackingRegressor(members, cv=KFold(3)).fit(table, y)
+    columns = [
+        cross_val_predict(member, table, y, cv=KFold(3))
+        for member in (stack.estimators_[0]._with_rounds_found(False), Ridge())
+    ]
+    final = clone(stack._final_estimator()).fit(np.column_stack(columns), y)
+    assert np.array_equal(final.predict(stack.transform(table)), stack.predict(table))
+
+
+def test_boosting_that_does_not_search_is_fitted_to_folds_as_it_is():
+    table, y = XR[:120], Y[:120]
+    model = gpuens.GradientBoostingRegressor(n_estimators=5, learning_rate=0.2).fit(table, y)
+    again = model._with_rounds_found(False)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "forest_")

@@ -11,6 +11,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from sklearn.base import clone
+
 from ...losses import Loss
 from ...losses.classes import ClassLoss
 
@@ -101,6 +103,30 @@ def settled(
         if is_auto(getattr(estimator, name)):
             setattr(chosen, name, value)
     return chosen
+
+
+def with_rounds_found(model: Any, is_sparse: bool) -> Any:
+    """Return an estimator that trains as a fitted one does after its search for rounds, without
+    the search: as many rounds, at the rate and of the shape of trees that it found. A model that
+    has not searched gives a clone.
+
+    Parameters
+    ----------
+    model : BoostingEstimator
+        Fitted.
+    is_sparse : bool
+        Whether its table was sparse.
+    """
+    if not hasattr(model, "grow_policy_"):
+        return clone(model)
+    numbers = settled(model, model._fitted_loss, LEAST_ROWS, is_sparse, False, False)
+    found = {
+        name: getattr(numbers, name) for name in ("subsample", "colsample_bynode", "multi_strategy")
+    }
+    found["learning_rate"] = getattr(model, "learning_rate_", model.learning_rate)
+    return clone(model).set_params(
+        n_estimators=model.n_iter_, grow_policy=model.grow_policy_, early_stopping=False, **found
+    )
 
 
 def tries_symmetric(estimator: Any, shape: tuple[int, int]) -> bool:

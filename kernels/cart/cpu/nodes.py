@@ -13,7 +13,15 @@ from .bins import scan_bins
 from .bounds import highest_score
 from .cuts import suits_cuts
 from .random_cuts import fill_lanes, take_numeric_cut, take_random_candidate
-from .rows import add_rows, clear_groups, collect, fits_table, group_rows
+from .rows import (
+    add_rows,
+    clear_groups,
+    collect,
+    fill_keys,
+    fits_table,
+    group_rows,
+    sort_by_high_word,
+)
 from .scan import order_by_ratio, scan, scan_classes, suits_running_sums
 from .scores import (
     MASK,
@@ -22,7 +30,7 @@ from .scores import (
     packed_weight,
     score_block,
 )
-from .small_nodes import FEW_ROWS, NONE, NOT_HERE, scan_few
+from .small_nodes import FEW_ROWS, NONE, NOT_HERE, scan_few, scan_sorted
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
@@ -211,7 +219,7 @@ def _look_at_feature(
     n = node.end - node.begin
     in_cuts = in_cuts and table.categorical[feature] == 0
     # From the fastest way to the one that can do everything: all rows in one vector; rows added up
-    # by code without missing values; groups of rows.
+    # by code, or sorted, without missing values; groups of rows.
     if in_cuts and n <= FEW_ROWS:
         found_here = scan_few(
             column, n_bins, rows.records, node.begin, n, groups, room.few, feature, packed, limits,
@@ -226,18 +234,22 @@ def _look_at_feature(
         # With missing values a cut is two candidates, which only ``_scan_groups`` scores.
         if in_cuts and groups.seen[n_bins] == 0:
             return scan_bins(n_bins, groups, feature, packed, limits, room.cuts, found)
+    else:
+        fill_keys(column, rows.records, node.begin, n, groups.keys)
+        sort_by_high_word(groups.keys, groups.buffer, n, n_bins + 1, groups.counters)
+        if in_cuts and i64(groups.keys[n - 1] >> S32) < n_bins:
+            return scan_sorted(n, groups, room.few, feature, packed, limits, room.cuts, found)
     return _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room)
 
 
 @fused
 def _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room):
     """Score the candidates of any feature, group by group; ``by_table``: the rows are added up by
-    code."""
+    code, else their keys are sorted."""
     groups, found = room.groups, room.found
     n_groups, n_missing = group_rows(
-        table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
-        groups, limits.is_regression, by_table,
-    )  # fmt: skip
+        i64(table.n_bins[feature]), node.end - node.begin, groups, limits.is_regression, by_table
+    )
     has_missing = n_missing > 0
     # One group and missing values: these can be parted from all others.
     has_candidate = n_groups > 1 or (n_groups == 1 and has_missing)

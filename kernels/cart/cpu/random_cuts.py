@@ -5,7 +5,7 @@ runs over that line in vectors: the range that the cut is drawn from, the statis
 side, and, if the cut is the best so far, the codes next to it.
 
     rows of the node    0   1   2   3   4  |  filled up to a multiple of ``LANES``
-    codes              17   5  17   3   9  |  17  17  17    the first one again
+    codes              17   5  17   3   9  |   9   9   9    the last one again
     weights, items      ...                |   0   0   0    so that it counts nothing
 
 Extra trees of 20,000 x 28 with two classes take 0.29 of the time that they take where every code
@@ -89,11 +89,15 @@ def take_numeric_cut(
 @inner
 def _gather(column, records, codes):
     n = u64(records.size)
-    for i in range(n):
-        codes[i] = column[records[i] & LOW_32]
-    first = codes[0]
-    for i in range(u64(LANES)):
-        codes[n + i] = first
+    full, last = n - n % u64(LANES), n - u64(1)
+    for first in range(u64(0), full, u64(LANES)):
+        for lane in range(LANES):
+            codes[first + u64(lane)] = column[records[first + u64(lane)] & LOW_32]
+    if full < n:
+        # A loop that ends with the last row would end at a place that is hard to guess, and most
+        # nodes have a handful of rows.
+        for lane in range(LANES):
+            codes[full + u64(lane)] = column[records[min(full + u64(lane), last)] & LOW_32]
 
 
 @inner

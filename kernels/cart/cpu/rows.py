@@ -98,10 +98,7 @@ def _collect_bits(classes, records, ones):
     for first in range(u64(0), n, u64(64)):
         word = u64(0)
         for i in range(first, min(first + u64(64), n)):
-            # The last row's bit is the highest: the word is shifted into its place below.
-            word = (word >> u64(1)) | (u64(classes[records[i] & LOW_32]) << u64(63))
-        if n - first < u64(64):
-            word >>= u64(64) - (n - first)
+            word |= u64(classes[records[i] & LOW_32]) << (i & u64(63))
         ones[first >> u64(6)] = word
         n_ones += i64(count_bits(word))
     return n_ones
@@ -250,20 +247,17 @@ def fits_table(n_bins, n, n_statistics, most_entries):
 
 
 @inlined
-def group_rows(column, n_bins, records, begin, end, groups, is_regression, by_table):
+def group_rows(n_bins, n, groups, is_regression, by_table):
     """Fill the groups of values and the statistics of the missing ones and return (number of
     groups, number of rows with missing values).
 
     by_table : bool
-        The rows are in the table already (``add_rows``).
+        The rows are in the table (``add_rows``); else the keys of n rows are sorted.
     """
-    n = end - begin
     if by_table:
         groups.by_rows[0] = 0
         return _read_groups(n_bins, groups)
     groups.by_rows[0] = 1
-    fill_keys(column, records, begin, n, groups.keys)
-    sort_by_high_word(groups.keys, groups.buffer, n, n_bins + 1, groups.counters)
     return _read_runs(n, n_bins, groups, is_regression)
 
 
@@ -405,7 +399,13 @@ def sort_by_high_word(keys, buffer, n, n_values, counters):
     if n <= FEW_KEYS:
         insertion_sort(keys, n)
         return
-    digit_bits = u64(11 if n >= MANY_KEYS else 8)
+    n_bits = i64(0)
+    while (n_values - 1) >> n_bits > 0:
+        n_bits += 1
+    # As few passes as possible, by digits as short as these allow.
+    most_bits = i64(11 if n >= MANY_KEYS else 9)
+    n_passes = max(i64(1), (n_bits + most_bits - 1) // most_bits)
+    digit_bits = u64((n_bits + n_passes - 1) // n_passes)
     n_digits = i64(1) << i64(digit_bits)
     shift = u64(32)
     moved = 0

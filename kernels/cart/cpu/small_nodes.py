@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...runtime.compilation import inlined, inner
+from ...runtime.compilation import fused, inlined, inner
 from ...runtime.cpu.lanes import lanes_equal, place_in_line
 from ...scalars.gain import square
 from .cuts import note_cut, squares_moved, take_best
@@ -27,6 +27,7 @@ from .scores import MASK, NO_CANDIDATE
 u64, i64 = np.uint64, np.int64
 
 LOW_32 = u64(0xFFFFFFFF)
+S32 = u64(32)
 
 FEW_ROWS = 32
 """Rows up to which a node is one of few rows: the lanes of a vector of codes."""
@@ -35,12 +36,13 @@ NONE, SOME, NOT_HERE = i64(0), i64(1), i64(2)
 
 
 class Few(NamedTuple):
-    """Scratch for the rows of a node by one feature, lines of ``FEW_ROWS`` entries.
+    """Scratch for the rows of a node by one feature.
 
-    codes : uint8 or uint32
-        Of the rows.
+    codes : uint8 or uint32, (FEW_ROWS,)
+        Of a few rows.
     weights, items : int64
-        Of the rows in the order of their codes, see ``ScanGroups``.
+        Of the rows in the order of their codes, see ``ScanGroups``. ``FEW_ROWS`` entries, or one
+        for each row where rows are sorted.
     """
 
     codes: np.ndarray
@@ -66,6 +68,24 @@ def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, li
         return NOT_HERE
     # The codes go where ``take_best`` expects them, the rest into lines in the same order.
     _put_in_order(n, every_row, groups.weights, groups.items[0], few, cuts.code)
+    _score_in_order(n, groups, few, feature, packed, limits, cuts, found)
+    return SOME
+
+
+@inlined
+def scan_sorted(n, groups, few, feature, packed, limits, cuts, found):
+    """Score the cuts of a numeric feature by ``groups.keys``, which are sorted, none of them of a
+    missing value, and return whether there are any."""
+    if groups.keys[0] >> S32 == groups.keys[n - 1] >> S32:
+        return False
+    _follow_keys(groups.keys, n, groups.weights, groups.items[0], few, cuts.code)
+    _score_in_order(n, groups, few, feature, packed, limits, cuts, found)
+    return True
+
+
+@fused
+def _score_in_order(n, groups, few, feature, packed, limits, cuts, found):
+    """Score the cuts between rows that are in the order of their codes."""
     if limits.is_regression:
         _cut_sums(n - 1, groups.total[1], few, cuts)
     elif groups.total.size == 2:
@@ -73,7 +93,15 @@ def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, li
     else:
         _cut_classes(n - 1, groups.total, few, groups.left, cuts)
     take_best(n - 1, packed, feature, limits, cuts, found)
-    return SOME
+
+
+@inner
+def _follow_keys(keys, n, weights, items, few, code):
+    for k in range(u64(n)):
+        i = keys[k] & LOW_32
+        code[k] = keys[k] >> S32
+        few.weights[k] = weights[i]
+        few.items[k] = items[i]
 
 
 @inner

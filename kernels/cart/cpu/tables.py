@@ -151,8 +151,8 @@ def allocate_rooms(
     lines = partial(_lines, n_threads)
     return ThreadScratch(
         groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
-        few=_few(lines, table.codes.dtype),
-        cuts=_cuts(lines, n_groups),
+        few=_few(lines, table.codes.dtype, n if sorts else 0),
+        cuts=_cuts(lines, max(n_groups, n if sorts else 0)),
         block=CandidateBlock(
             left=lines((n_statistics, BLOCK)),
             right=lines((n_statistics, BLOCK)),
@@ -221,12 +221,9 @@ def _groups(
     )
 
 
-def _few(lines: _Lines, code: Any) -> Few:
-    return Few(
-        codes=lines(FEW_ROWS, code),
-        weights=lines(FEW_ROWS),
-        items=lines(FEW_ROWS),
-    )
+def _few(lines: _Lines, code: Any, n_sorted: int) -> Few:
+    n = max(n_sorted, FEW_ROWS)
+    return Few(codes=lines(FEW_ROWS, code), weights=lines(n), items=lines(n))
 
 
 def _cuts(lines: _Lines, n: int) -> SortedCuts:

@@ -248,6 +248,22 @@ def test_parity_where_no_value_is_missing(target, oracle, same, n_classes, least
     assert (grown.end - grown.begin)[leaves].min() >= least
 
 
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_parity_of_sorted_rows(target, oracle, same, n_classes):
+    """With many more codes than rows of a node, ties, and missing values in one feature."""
+    n = 700 if target.xp is np else 40
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, n // 2, n)])
+    X[:, 2][rng.random(n) < 0.2] = np.nan
+    y = X[:, 0] + X[:, 3] / n + rng.normal(size=n)
+    labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    made = classes_target(labels, np.ones(n)) if n_classes else values_target(y, np.ones(n))
+    case = problem(X, made, rng.poisson(1.0, (2, n)), dtype=np.uint32, max_bins=n)
+    settings = {"criterion": GINI if n_classes else SQUARED_ERROR}
+    equal_trees(same, case, target, oracle, **settings)
+    equal_trees(same, case, target, oracle, **settings, min_samples_leaf=20, max_leaves=9)
+
+
 @pytest.mark.parametrize("wide", [False, True], ids=["uint8", "uint32"])
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 @pytest.mark.parametrize("in_sample", ["once", "some twice"])
