@@ -193,6 +193,20 @@ class TestCrossover:
         assert f"| {kind}: fit, 2 trees | GPU | CPU | GPU ÷ CPU |" in text
 
 
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_the_hosts_time(run):
+    from benchmarks.gpu import host_time
+
+    record = run(host_time, "--calls", 2, "--repeats", 1, "--trees", 3)
+    launches, predictions = record["results"]["launches"], record["results"]["predictions"]
+    assert {"grow_open_nodes", "partition_move"} <= set(launches["microseconds"])
+    assert all(row["all others"] > 0 for row in launches["microseconds"].values())
+    assert len(predictions["microseconds"]) == 4
+    assert all(value > 0 for row in predictions["microseconds"].values() for value in row.values())
+    found = [goal.measured for goal in host_time.goals(record)]
+    assert found == [launches["mean"]["two others"], predictions["slowest"]]
+
+
 class TestModels:
     OPTIONS = SimpleNamespace(rows=300, threads=1, tiny=True)
 

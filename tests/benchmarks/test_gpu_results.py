@@ -167,17 +167,6 @@ class TestFigures:
             assert case in PARTS[part].cases
 
 
-def test_the_model_stands_beside_the_measurement(monkeypatch):
-    assert gpu_results.of_the_model(parts()) == {
-        "11M × 28, depth 8": pytest.approx(0.02), "100k × 28": pytest.approx(0.00125)
-    }  # fmt: skip
-    monkeypatch.setattr(
-        gpu_results.expected, "beside", lambda gpu, seconds: f"{gpu}: {sorted(seconds)}"
-    )
-    content = {"results": {"parts": parts()}, "settings": {}, "machine": {"gpus": ["NVIDIA H200"]}}
-    assert "NVIDIA H200: ['100k × 28', '11M × 28, depth 8']" in list(gpu_results.show(content))
-
-
 def test_tables():
     text = "\n".join(gpu_results.show({"results": {"parts": parts()}, "settings": {}}))
     for line in (

@@ -29,15 +29,6 @@ def timed(**medians):
     }
 
 
-def size_of(seconds, relative):
-    def timed(median):
-        return {"median": median, "range": [median, median], "runs": 1}
-
-    ours = {"fit": timed(seconds), "predict": timed(1.0)}
-    memory = {"memory": {"peak": 4e6, "relative": relative}}
-    return {"gpuens": ours | memory, "XGBoost": ours | {"fit": timed(9.0)} | memory}
-
-
 RESULTS = {
     "fit": {
         "1m": {"title": "1M × 28", "libraries": timed(gpuens=1.0, LightGBM=4.0)},
@@ -124,10 +115,6 @@ RESULTS = {
                          "fit_bytes": 1e9, "file_bytes": 1e9, "most_bytes": 4e9},
         "in memory": {"rows": 10, "fit": 2.0},
     },
-    "scaling": {"rows": {
-        "settings": {"features": 28, "trees": 20}, "gaps": [],
-        "sizes": {"100000": size_of(1.0, 2.0), "1000000": size_of(10.0, 1.5),
-                  "10000000": size_of(100.0, 0.75)}}},
     "kernels": {
         "cpu": {"title": "9 × 2, 3 trees", "models": {"boosting": {
             "fit": {"all": [0.1, 1], "growth.grow": [0.05, 3], "leaves.sums": [0.0001, 3]},
@@ -162,7 +149,6 @@ def measured(name, records):
         ("memory", [(0.5, True)]),
         ("accuracy", [(pytest.approx(1.01**0.5), False), (1.01, True)]),
         ("defaults", [(1.5, False), (1.5, False), (0.25, False)]),
-        ("scaling", [(pytest.approx(1.0), True), (0.75, True)]),
         ("forests", [(0.1, True), (pytest.approx(0.0025), False), (0.02, True)]),
         (
             "learners",
@@ -224,9 +210,6 @@ def test_the_order_is_a_readers(records):
         "| forest, gbsg2: concordance | 0.75 |  |",
         "| split | 0.8750 | 2.000 | 0.0100 |",
         "| parity, 1,000 rows: error | 0.1875 | 0.375 | 0 |",
-        "| 10M | 100 | 9 |",
-        "| 10M | 4 (0.750) | 4 (0.750) |",
-        "| gpuens | 1.000 | 0.000 |",
         "| boosting | 1.50 | 1.00 |", "| boosting | 30.00 | 28.00 |",
         "| tree | 500 | 0 | 0 | 0 | 0 | 0 | 0 | 20 | 3 | 523 |",
         "| growth.grow | 50 (3 calls) |",
@@ -309,7 +292,7 @@ def test_each_part_is_of_the_newest_file_that_has_it(records, tmp_path):
 
 def test_the_results_of_this_repository_can_be_shown():
     found, problems = report.read_all(RESULTS_FOLDER)
-    assert problems == [] and {"fit", "predict", "accuracy", "scaling", "gpu_model"} <= set(found)
+    assert problems == [] and {"fit", "predict", "accuracy", "host_time"} <= set(found)
     assert "damaged" not in report.text_of(found)
 
 
