@@ -95,6 +95,7 @@ WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_
 FRONT := tests/front tests/command
 KERNELS := tests/kernels tests/gpu
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
+CHECKS := tests/conformance/test_sklearn_checks.py
 PROGRAMS := tests/benchmarks
 SUITES := tests/conformance tests/campaign tests/driver
 ELSEWHERE := $(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
@@ -104,13 +105,14 @@ TESTS_slice := --ptx --ptx-arch=9.0 -k "cuda or compiler" tests/cuda_compile/tes
 TESTS_ptx := --ptx -k "cuda or ptx or gpu" $(WITH_PTX)
 TESTS_front := $(FRONT) --ignore=$(PAGES)
 TESTS_kernels := $(KERNELS)
-TESTS_members := $(MEMBERS)
+TESTS_members := $(MEMBERS) $(CHECKS)
 TESTS_programs := $(PROGRAMS)
-TESTS_suites := $(SUITES)
+TESTS_suites := $(SUITES) --ignore=$(CHECKS)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
 QUICK := $(addprefix quick-,slice front rest kernels members)
-REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front members rest) whole-simulator
+REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front kernels members rest) \
+	whole-simulator
 $(QUICK) $(filter slow-%,$(REST)): MARKED = -m "$(if $(filter quick-%,$@),not )slow"
 whole-simulator: export NUMBA_ENABLE_CUDASIM = 1
 # Threads of OpenMP, in the libraries that are compared with, sleep while they wait: by default they

@@ -119,13 +119,6 @@ class TestParameters:
 
 
 class TestData:
-    @both
-    def test_targets(self, cls, members, X, y):
-        with raises(ValueError, f"y has {len(y) - 1} values, X has {len(X)} rows"):
-            cls(members).fit(X, y[1:])
-        with raises(ValueError, "requires y to be passed"):
-            cls(members).fit(X, None)
-
     def test_labels(self):
         with raises(ValueError, "Unknown label type: continuous"):
             VotingClassifier(CLASSIFIERS).fit(XR, Y + 0.5)
@@ -133,13 +126,6 @@ class TestData:
             VotingClassifier(CLASSIFIERS).fit(X, np.stack([C, C], axis=1))
         with raises(ValueError, "NaN"):
             VotingClassifier(CLASSIFIERS).fit(X, np.where(C == 0, np.nan, C))
-
-    def test_values(self):
-        for wrong in (np.nan, np.inf):
-            with raises(ValueError, "y"):
-                VotingRegressor(REGRESSORS).fit(XR, np.where(Y > 300, wrong, Y))
-        with raises(ValueError, "y must hold numbers"):
-            VotingRegressor(REGRESSORS).fit(XR, np.array(["a"] * len(Y)))
 
     @both
     def test_tables(self, cls, members, X, y):
@@ -160,14 +146,6 @@ class TestData:
             model.predict(X[0])
         with raises(ValueError, "0 sample"):
             model.predict(X[:0])
-
-    @both
-    def test_weights_of_rows(self, cls, members, X, y):
-        members = [(name, m) for name, m in members if name != "near"]
-        for wrong, part in ((np.ones(3), "shape"), (-np.ones(len(X)), "Negative"),
-                            (np.zeros(len(X)), "zero for every row")):  # fmt: skip
-            with raises(ValueError, part):
-                cls(members).fit(X, y, sample_weight=wrong)
 
     def test_members_without_weights(self):
         weight = np.ones(len(C))
