@@ -110,7 +110,7 @@ TESTS_programs := $(PROGRAMS)
 TESTS_suites := $(SUITES) --ignore=$(CHECKS)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
-QUICK := $(addprefix quick-,slice front rest kernels members)
+QUICK := $(addprefix quick-,slice rest kernels members front)
 REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front kernels members rest) \
 	whole-simulator
 $(QUICK) $(filter slow-%,$(REST)): MARKED = -m "$(if $(filter quick-%,$@),not )slow"

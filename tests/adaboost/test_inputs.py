@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from gpuens import (
     RandomForestClassifier,
 )
 from tests.support import strict_cupy
+from tests.support.errors import raises
 from tests.support.user_estimators import NearestMean
 
 NAN, INF = float("nan"), float("inf")
@@ -34,11 +34,6 @@ X = StandardScaler().fit_transform(X)
 XR, Y = load_diabetes(return_X_y=True)
 BOTH = [(AdaBoostClassifier, X, C), (AdaBoostRegressor, XR, Y)]
 both = pytest.mark.parametrize("cls, X, y", BOTH, ids=["classifier", "regressor"])
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class TestInputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -26,11 +26,6 @@ def changed(values: np.ndarray, at: int, value: Any) -> np.ndarray:
     values = values.astype(np.result_type(values, type(value)))
     values[at] = value
     return values
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class TestTarget:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +16,9 @@ from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
 from gpuens.numerics.minimise import Operator, dot, newton
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 XR, Y = load_diabetes(return_X_y=True)
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 def standard(X, weight):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from gpuens import (
 )
 from tests.conformance.estimators import PREDICTORS, name_of
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 N = 60
@@ -56,11 +56,6 @@ own = pytest.mark.parametrize("estimator", OWN, ids=name_of)
 every = pytest.mark.parametrize(
     "estimator", OWN + OF_OTHERS, ids=[*map(name_of, OWN), *map(str, OF_OTHERS)]
 )
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 def target(estimator: Any) -> np.ndarray:
@@ -175,6 +170,9 @@ def test_labels_that_are_none(estimator):
         return
     with raises(ValueError, "Unknown label type: continuous", "Use a regressor"):
         clone(estimator).fit(X, Y)
+    if not get_tags(estimator).target_tags.multi_output:
+        with pytest.raises((ValueError, NotImplementedError), match="1d array|one label a row"):
+            clone(estimator).fit(X, np.stack([C, C], axis=1))
     for missing in (None, NAN, pd.NA):
         with raises(ValueError, "Input y contains NaN or None"):
             clone(estimator).fit(X, changed(np.array(["a", "b"], object)[C], 0, missing))

@@ -184,13 +184,6 @@ class TestWarmStart:
             model.fit(X, Y)
         np.testing.assert_array_equal(model.predict(X), expected)
 
-    def test_a_fit_that_fails_leaves_the_model(self):
-        model = QuantileForestRegressor(n_estimators=2).fit(X, Y)
-        expected = model.predict(X)
-        with raises("Input y contains NaN"):
-            model.fit(X, np.full(len(X), NAN))
-        np.testing.assert_array_equal(model.predict(X), expected)
-
 
 def test_ctrl_c_keeps_the_trees_that_are_finished(monkeypatch):
     progress = ForestReport.__call__

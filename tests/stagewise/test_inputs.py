@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor
 from gpuens.losses import ArrayLoss, CustomLoss
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 X, C = load_wine(return_X_y=True)
@@ -31,11 +31,6 @@ TREE = DecisionTreeRegressor(max_depth=2)
 BOTH = [(StagewiseClassifier, X, C), (StagewiseRegressor, XR, Y)]
 both = pytest.mark.parametrize("cls, X, y", BOTH, ids=["classifier", "regressor"])
 bases = pytest.mark.parametrize("base", [TREE, Ridge(), [TREE, Ridge()]], ids=str)
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class TestInputs:

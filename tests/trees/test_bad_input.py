@@ -3,7 +3,6 @@ what it wants."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -57,11 +57,6 @@ def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
     values = values.astype(np.result_type(values, type(value)))
     values[at] = value
     return values
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 COUNT = [0, -1, 1.5, "3", NAN, True, [1]]
