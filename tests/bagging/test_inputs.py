@@ -255,6 +255,12 @@ class TestBadInput:
         with raises(ValueError, f"y has shape ({len(Y)}, 2)", "warm_start=False"):
             model.set_params(n_estimators=3).fit(XR, np.stack([Y, Y], axis=1))
 
+    def test_several_targets(self):
+        with raises(ValueError, "Input y contains NaN"):
+            BaggingRegressor().fit(XR, np.full((len(XR), 2), np.nan))
+        with raises(ValueError, "y must hold finite numbers for each of the 442 rows of X, got"):
+            BaggingRegressor().fit(XR, np.ones((5, 2)))
+
     @both
     def test_training_that_fails_leaves_the_bag_as_it_was(self, cls, X, y):
         model = cls(n_estimators=3).fit(X, y)

@@ -71,7 +71,7 @@ def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
 
 TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
     "no rows": (np.empty((0, 3)), ValueError, ("0 sample(s)", "shape=(0, 3)", "minimum of 1")),
-    "no columns": (np.empty((N, 0)), ValueError, ("0 feature(s)", "0) while a minimum of 1")),
+    "no columns": (np.empty((N, 0)), ValueError, ("0 feature(s)", "0)) while a minimum of 1")),
     "one dimension": (X[:, 0], ValueError, ("Expected 2D array, got 1D array", "eshape")),
     "a number": (3.0, (TypeError, ValueError), ("array",)),
     "complex": (X + 1j, ValueError, ("Complex data not supported",)),

@@ -33,7 +33,6 @@ LARGE_FOLDERS = {
     "gpuens/inputs": "a module for each kind of table and target that estimators read",
     "kernels/scalars": "formulas, a file for each subject",
     "tests/campaign": "one program, whose attacks are modules that it imports by name",
-    "tests/ptx": "one machine, whose modules are read together",
 }
 """What is larger, and why."""
 
