@@ -95,7 +95,7 @@ WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_
 FRONT := tests/front tests/command
 KERNELS := tests/kernels tests/gpu
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
-CHECKS := tests/conformance/test_sklearn_checks.py
+CHECKS := tests/conformance/test_inputs.py tests/conformance/test_sklearn_checks.py
 PROGRAMS := tests/benchmarks
 SUITES := tests/conformance tests/campaign tests/driver
 ELSEWHERE := $(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
@@ -107,7 +107,7 @@ TESTS_front := $(FRONT) --ignore=$(PAGES)
 TESTS_kernels := $(KERNELS)
 TESTS_members := $(MEMBERS) $(CHECKS)
 TESTS_programs := $(PROGRAMS)
-TESTS_suites := $(SUITES) --ignore=$(CHECKS)
+TESTS_suites := $(SUITES) $(CHECKS:%=--ignore=%)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
 QUICK := $(addprefix quick-,slice rest kernels members front)

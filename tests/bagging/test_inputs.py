@@ -117,10 +117,6 @@ class TestInputs:
 class TestDevices:
     """On a stand-in for CuPy."""
 
-    @pytest.fixture
-    def cupy(self, monkeypatch):
-        return strict_cupy.install(monkeypatch)
-
     def test_members_of_the_user_get_gpu_arrays_if_asked_to(self, cupy):
         gpu = strict_cupy.on_gpu(cupy, X, 1)
         settings = {"bootstrap": False, "max_samples": 100, "max_features": 0.8}
