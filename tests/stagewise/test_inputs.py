@@ -60,6 +60,7 @@ class TestInputs:
         scaled = StandardScaler().fit_transform(XR)
         np.testing.assert_allclose(piped.predict(XR), plain.fit(scaled, Y, weight).predict(scaled))
 
+    @pytest.mark.slow
     def test_inside_of_a_search(self):
         grid = {"n_estimators": [2, 20], "estimator__max_depth": [1, 2]}
         search = GridSearchCV(StagewiseClassifier(TREE), grid, cv=3).fit(X, C)
