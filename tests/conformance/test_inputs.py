@@ -14,7 +14,6 @@ import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.tree import DecisionTreeClassifier as TheirTree
 from sklearn.utils import get_tags
 
 from gpuens import (
@@ -48,13 +47,15 @@ OF_OTHERS = [
     BaggingRegressor(Ridge(), n_estimators=2),
     StagewiseClassifier(Ridge(), n_estimators=2),
     StagewiseRegressor([DecisionTreeRegressor(max_depth=2), Ridge()], n_estimators=2),
-    StackingClassifier([("tree", TheirTree()), ("linear", LogisticRegression())], cv=2),
+    StackingClassifier([("a", LogisticRegression()), ("b", LogisticRegression(C=0.1))], cv=2),
     VotingRegressor(TREE_AND_RIDGE),
 ]  # fmt: skip
 """Ensembles of learners of scikit-learn."""
 own = pytest.mark.parametrize("estimator", OWN, ids=name_of)
 every = pytest.mark.parametrize(
-    "estimator", OWN + OF_OTHERS, ids=[*map(name_of, OWN), *map(str, OF_OTHERS)]
+    "estimator",
+    OWN + OF_OTHERS,
+    ids=[*map(name_of, OWN), *(f"{name_of(e)} of others" for e in OF_OTHERS)],
 )
 
 
