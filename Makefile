@@ -1,7 +1,7 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
 #   make demo         train on real data beside scikit-learn and draw the learning curve
-#   make test         what a change should pass, in eight to twelve minutes on two cores
+#   make test         what a change should pass, in about nine minutes on two cores
 #   make test-all     the rest: CUDA kernels of all architectures, whole suites, examples, campaign
 #   make test-newest  some of them with newer Pythons and NumPy, in .venv-3.12 and so on
 #   make conformance  scikit-learn's own tests on these estimators, as a table
@@ -95,6 +95,7 @@ WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_
 FRONT := tests/front tests/command
 KERNELS := tests/kernels tests/gpu
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
+CHECKS := tests/conformance/test_inputs.py tests/conformance/test_sklearn_checks.py
 PROGRAMS := tests/benchmarks
 SUITES := tests/conformance tests/campaign tests/driver
 ELSEWHERE := $(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
@@ -104,13 +105,14 @@ TESTS_slice := --ptx --ptx-arch=9.0 -k "cuda or compiler" tests/cuda_compile/tes
 TESTS_ptx := --ptx -k "cuda or ptx or gpu" $(WITH_PTX)
 TESTS_front := $(FRONT) --ignore=$(PAGES)
 TESTS_kernels := $(KERNELS)
-TESTS_members := $(MEMBERS)
+TESTS_members := $(MEMBERS) $(CHECKS)
 TESTS_programs := $(PROGRAMS)
-TESTS_suites := $(SUITES)
+TESTS_suites := $(SUITES) $(CHECKS:%=--ignore=%)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
-QUICK := $(addprefix quick-,slice front rest kernels members)
-REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front members rest) whole-simulator
+QUICK := $(addprefix quick-,slice rest kernels members front)
+REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front kernels members rest) \
+	whole-simulator
 $(QUICK) $(filter slow-%,$(REST)): MARKED = -m "$(if $(filter quick-%,$@),not )slow"
 whole-simulator: export NUMBA_ENABLE_CUDASIM = 1
 # Threads of OpenMP, in the libraries that are compared with, sleep while they wait: by default they

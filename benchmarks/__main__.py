@@ -21,22 +21,20 @@ PROGRAMS = {
     "batches": "time and memory to train on a table that is larger than memory",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
     "kernels": "time of the kernels' operations inside whole fits and predictions",
-    "scaling": "time and memory against rows, features, depth, trees and threads",
     "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
     "crossover": "the sizes from which a GPU is faster than the CPU",
     "gpu_check": "tests and times on this machine's NVIDIA GPU: all that follows, and more",
     "gpu_unknowns": "launches, atomics and shared memory of a GPU, and the time of every kernel",
     "gpu_models": "models of a GPU and of the CPU, which must be the same",
     "gpu_tests": "kernels compiled, tests with a GPU, and compute-sanitizer",
-    "gpu_model": "time on GPUs that are not here, modelled from the compiled kernels",
+    "host_time": "time of the host for launches and predictions on a GPU, which needs none",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests", "crossover")
 ROOMS = {**dict.fromkeys(("accuracy", "defaults"), "accuracy"),
-         "learners": "learners", "report": "report", "gpu_model": "model",
-         **dict.fromkeys(OF_GPUS, "gpu")}  # fmt: skip
+         "learners": "learners", "report": "report",
+         **dict.fromkeys((*OF_GPUS, "host_time"), "gpu")}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-NOT_STANDARD = (*OF_GPUS, "gpu_model", "scaling")
-STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
+STANDARD = [name for name in PROGRAMS if name not in OF_GPUS]
 ALL = "all"
 
 
@@ -45,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure gpuens.",
-        epilog=f"programs:\n{listing}\n  {ALL:<13}everything but {', '.join(NOT_STANDARD)}, each "
+        epilog=f"programs:\n{listing}\n  {ALL:<13}everything but {', '.join(OF_GPUS)}, each "
         "in a process of its own\n\n`python -m benchmarks NAME --help` lists the options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -19,7 +19,6 @@ from ..common.markdown import gaps_of
 from ..common.peers import OURS
 from ..common.pictures import NothingToDraw
 from ..common.records import Record
-from ..model import expected
 from .plan import PARTS
 
 XGBOOST, NVFOREST, CUML = "XGBoost", "nvForest", "cuML"
@@ -239,23 +238,6 @@ def take_over(record: Record, file: str, parser: argparse.ArgumentParser) -> Res
     return Results(record, results)
 
 
-def of_the_model(parts: Parts) -> dict[str, float]:
-    """Return the measured seconds of the cases that ``gpu_model`` has: of a tree, of a call, of a
-    forest."""
-    found = {
-        "11M × 28, depth 8": ms_of_a_tree(parts, "fit", "11m"),
-        "100k × 28": ms_of_a_tree(parts, "fit, depth 6", "100k narrow"),
-    }
-    seconds = {case: ms / 1e3 for case, ms in found.items() if ms is not None}
-    for case, place in {
-        "10M × 28": ("predict", "10M rows"),
-        "465k × 54, 100 trees, depth 30": ("forests", "gpu"),
-    }.items():
-        if (taken := seconds_of(parts, *place)) is not None:
-            seconds[case] = taken
-    return seconds
-
-
 def show(content: dict[str, Any]) -> Iterator[str]:
     """Yield the tables of every part's program."""
     parts = content["results"]["parts"]
@@ -267,8 +249,6 @@ def show(content: dict[str, Any]) -> Iterator[str]:
         tables = getattr(program(plan.program), "PROGRAM").tables  # noqa: B009
         for text in filter(None, tables({**content, "results": results})):
             yield f"{part['title']}\n\n{text}"
-    for gpu in content.get("machine", {}).get("gpus", [])[:1]:
-        yield expected.beside(gpu, of_the_model(parts))
     gaps = dict.fromkeys(gaps_of(parts))
     if gaps:
         yield "missing: " + "; ".join(gaps)

@@ -32,17 +32,17 @@ SECTIONS = {
     "Accuracy": ("defaults", "accuracy"),
     "Trees, forests and AdaBoost": ("forests",),
     "Rankings, survival, distributions, oblique forests": ("learners",),
-    "Growth with the data": ("scaling", "batches"),
+    "Tables larger than memory": ("batches",),
     "Several workers": ("cluster",),
     "Memory and new processes": ("memory", "first_model"),
-    "On a GPU": ("gpu", "gpu_model"),
+    "On a GPU": ("gpu", "host_time"),
     "scikit-learn's own tests": ("conformance",),
     "Operations inside whole fits": ("kernels",),
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
-OPEN = {"accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0, "gpu_model": 2}
+OPEN = {"accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0}
 """Number of tables that are always visible (default 1); a click opens the others."""
-PICTURES = {"fit": "Time to train relative to gpuens", "scaling": "Time and memory by rows"}
+PICTURES = {"fit": "Time to train relative to gpuens"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
          "scikit-learn": "scikit-learn", "catboost": "CatBoost"}  # fmt: skip
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)

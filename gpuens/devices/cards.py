@@ -1,5 +1,4 @@
-"""The rates of GPUs, which ``policy`` chooses a device by, and from which ``benchmarks.model``
-computes the time of kernels.
+"""The rates of GPUs, which ``policy`` chooses a device by.
 
 None of them has been measured here. Sources, by column of ``CARDS``:
 
@@ -30,8 +29,8 @@ HOST_COPY = 12e9
 HOST_COPIES = 24e9
 """Bytes a second of several threads of the host that copy so. Assumed."""
 LAUNCH = 8e-6
-"""Seconds of the host for a launch: 4 µs of Python, as ``benchmarks.model.launcher`` measures them
-with the driver stubbed, and 4 µs of the driver, assumed."""
+"""Seconds of the host for a launch: 4 µs of Python, as ``benchmarks.gpu.host_time`` measures
+them with the driver stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""
 PREDICTION = 0.5e-3

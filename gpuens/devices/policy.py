@@ -28,10 +28,10 @@ class Speeds:
     """The constants of the estimates.
 
     Those of the CPU are measured on two threads (``benchmarks/results``: fit, predict, forests).
-    **Those of the GPU are modelled, not measured**: the rates of a card (``cards``), and what the
-    model of the kernels says that work takes of them (``benchmarks/RESULTS.md``). On a machine with
-    a GPU ``python -m benchmarks crossover`` prints the seconds of fits and predictions on both
-    devices, beside these estimates: set the constants by them.
+    **Those of the GPU are computed, not measured**: the rates of a card (``cards``), and what work
+    takes of them by the instructions and accesses of the compiled kernels. On a machine with a GPU
+    ``python -m benchmarks crossover`` prints the seconds of fits and predictions on both devices,
+    beside these estimates: set the constants by them.
 
     Parameters
     ----------

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,11 +46,6 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
         pytest.skip(f"{path.name} is not in {DATA}")
     with np.load(path) as arrays:
         return arrays["X"], arrays["y"]
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class TestSamples:

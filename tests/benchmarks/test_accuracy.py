@@ -112,15 +112,6 @@ def test_the_ratio_and_its_error_are_exact():
     assert accuracy.paired_ratio([1.0, 2.0], [0.0, 0.0]) == (None, None)
 
 
-def test_outliers_are_the_small_classes():
-    def labels(*counts):
-        y = np.repeat(np.arange(len(counts)), counts)
-        return accuracy.outliers(Table("ionosphere", y[:, None], y)).y
-
-    assert labels(3, 5).tolist() == [1] * 3 + [0] * 5
-    assert labels(4, 3, 9, 2, 8).tolist() == [1] * 7 + [0] * 9 + [1] * 2 + [0] * 8
-
-
 def test_nothing_set(run, write_table, capsys):
     """Categories reach every library as it takes them, and nothing else is set."""
     rng = np.random.default_rng(0)
@@ -148,21 +139,3 @@ def test_nothing_set(run, write_table, capsys):
             assert all(len(runs) == 2 and min(runs) > 0 for runs in entry[key].values())
     out = capsys.readouterr().out
     assert "| LightGBM | " in out and "the loss relative to LightGBM's" in out
-
-
-def test_libraries_come_as_they_are():
-    frame = defaults.frame_of({"X": np.eye(3), "is_categorical": np.array([True, False, False])})
-    options = SimpleNamespace(threads=1)
-    made = {
-        library: defaults.made_for(library, "binary", frame, options, 0).get_params()
-        for library in filter(peers.present, defaults.LIBRARIES)
-    }
-    assert made["gpuens"]["n_estimators"] == "auto"
-    assert made["HistGB"]["early_stopping"] == "auto" and made["HistGB"]["max_iter"] == 100
-    if "CatBoost" in made:
-        assert "iterations" not in made["CatBoost"]
-        assert made["CatBoost"]["cat_features"] == ["f0"]
-        text = defaults.given_to("CatBoost", frame)
-        assert all(isinstance(value, str) for value in text["f0"])
-    if "XGBoost" in made:
-        assert made["XGBoost"]["n_estimators"] is None

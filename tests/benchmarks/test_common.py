@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from benchmarks.common import goals, memory, processes, records, tables, timing
-from benchmarks.common.markdown import details, number, pivot, table, with_error
 from benchmarks.common.peers import GapError
 from benchmarks.common.program import all_equal, anything
 
@@ -71,15 +70,6 @@ class TestRecords:
             records.replace_text(path, "new")
         assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
-    def test_a_part_that_fits_has_a_line(self):
-        long = [k / 7 for k in range(40)]
-        part = {"a": {"b": 1.23456789, "c": [1, 2]}, "d": [{"e": "x" * 99}, long], "f": None}
-        text = records.text_of(part)
-        assert text.splitlines()[:3] == ["{", ' "a": {"b": 1.23457, "c": [1, 2]},', ' "d": [']
-        assert len(text.splitlines()) == 8
-        assert json.loads(text) == records.rounded(part)
-        assert json.loads(text)["d"][1] == pytest.approx(long, rel=1e-5)
-
 
 class TestMemory:
     def test_the_peak_of_a_call(self):
@@ -112,25 +102,6 @@ class TestProcesses:
             processes.run_python("raise ValueError('no such thing')")
         with pytest.raises(GapError, match="took longer than 0.5 s"):
             processes.call(time.sleep, 60, limit=0.5)
-
-
-def test_markdown():
-    assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |"
-    rows = {"x": {"a": "1"}, "y": {"b": "2", "a": "3"}}
-    assert pivot("", rows).splitlines()[2:] == ["| x | 1 |  |", "| y | 3 | 2 |"]
-    assert pivot("", {}) == ""
-    assert details("s", ["x", "y"]).splitlines()[2:5] == ["", "x", ""]
-    assert [number(v) for v in (1234.5, 12.345, 0.01234, 1.00049)] == [
-        "1234", "12.3", "0.0123", "1.0005"]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("mean", "error", "text"),
-    [(4.881, 0.0432, "4.881 ± 0.043"), (12.0, 1.26, "12.0 ± 1.3"), (0.5, None, "0.5"),
-     (0.25, 0.0, "0.25 ± 0"), (1234.5, 56.0, "1234 ± 56")],
-)  # fmt: skip
-def test_means_have_the_digits_of_their_error(mean, error, text):
-    assert with_error(mean, error) == text
 
 
 def test_results_are_searched_at_any_depth():

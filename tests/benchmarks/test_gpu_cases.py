@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.common import places, tables
-from benchmarks.common.peers import ON_CPU, GapError
+from benchmarks.common.peers import GapError
 from benchmarks.common.places import Card, Host, Simulator, place_of
 from benchmarks.gpu import crossover, gpu_models, gpu_tests, needs
 from benchmarks.programs import fit, forests, many_fits, predict
@@ -90,25 +90,6 @@ class TestFit:
         assert (peer["max_depth"], peer["max_bin"], peer["n_estimators"]) == (3, 255, 2)
         assert peer["reg_lambda"] == peer["min_child_weight"] == 1
 
-    def test_what_is_found_of_a_gpu(self, gpu):
-        model = fit.trainer("gpuens", "cpu", "binary")(
-            fit.settings_of(fit.FOR_GPUS["11m"], self.options())
-        )
-        X = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
-        model.fit(X, (X[:, 0] > 0).astype(int))
-        found = fit.of_device(gpu, {"gpuens": model, ON_CPU: model}, X, lambda: 1)
-        assert found["equal"] == {"CPU and GPU": True}
-        assert found["memory"] == {"bytes": 2480, "ratio": 2480 / (40 * 52)}
-
-    def test_contestants(self, monkeypatch):
-        workload, card = fit.FOR_GPUS["11m"], Card(None)
-        monkeypatch.setattr(fit.peers, "installed", list)
-        monkeypatch.setattr(fit, "peers_on", lambda place: ({"XGBoost": place.others}, []))
-        assert fit.contestants(workload, self.options(), card) == {
-            "gpuens": "cuda", "XGBoost": "cuda", ON_CPU: "cpu"
-        }  # fmt: skip
-        assert set(fit.contestants(workload, self.options(), Host()).values()) == {"cpu"}
-
     @needs_xgboost
     def test_a_library_that_cannot_train_there_is_a_gap(self, monkeypatch):
         assert fit.peers_on.__wrapped__(Simulator) == ({"XGBoost": "cpu"}, [])
@@ -142,27 +123,6 @@ class TestPredict:
             predict.by_nvforest(None, None)
 
 
-class TestForests:
-    def test_a_forest_on_a_gpu(self, gpu, monkeypatch):
-        class Forest:
-            def fit(self, X, y):
-                assert y.dtype == np.int32
-                return self
-
-            def predict(self, X):
-                return np.zeros(len(X), np.int32)
-
-        monkeypatch.setattr(forests, "find_spec", lambda name: name)
-        monkeypatch.setattr(forests, "cuml_forest", lambda *_: Forest())
-        options = SimpleNamespace(
-            gpu_rows=300, trees=2, depth=3, threads=1, repeats=1, budget=math.inf
-        )
-        found = forests.gpu(options)
-        assert set(found["libraries"]) == {"gpuens", "cuML", ON_CPU}
-        assert found["equal"] == {"CPU and GPU": True} and not found["gaps"]
-        assert 0 <= found["libraries"]["cuML"]["quality"]["accuracy"] <= 1
-
-
 class TestCrossover:
     @pytest.mark.parametrize(
         "ratios, rows", [([0.5, 0.4], 10.0), ([3.0, 2.0], None), ([], None),
@@ -172,17 +132,6 @@ class TestCrossover:
         points = [(10 ** (k + 1), r) for k, r in enumerate(ratios)]
         assert crossover.pays_from(points) == (rows if rows is None else pytest.approx(rows))
 
-    def test_constants_are_those_of_the_line(self):
-        by_rows = {
-            str(n): {
-                "gpuens": {"median": 10 * (3e-3 + 28 * n * 1e-9)}, ON_CPU: {"median": 1.0}
-            }
-            for n in (1000, 10**6)
-        }  # fmt: skip
-        found = crossover.constants(by_rows, 10)["gpuens"]
-        assert found["seconds of a cell"] == pytest.approx(1e-9)
-        assert found["seconds of a tree"] == pytest.approx(3e-3)
-
     @pytest.mark.parametrize("kind", ["boosting", "forest"])
     def test_both_devices(self, gpu, kind):
         options = SimpleNamespace(rows=[50, 90], trees=2, threads=1, repeats=1, budget=math.inf)
@@ -191,6 +140,20 @@ class TestCrossover:
         assert all(found["equal"].values()) and len(found["equal"]) == 2
         text = "\n".join(crossover.show({"results": {kind: found}}))
         assert f"| {kind}: fit, 2 trees | GPU | CPU | GPU ÷ CPU |" in text
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_the_hosts_time(run):
+    from benchmarks.gpu import host_time
+
+    record = run(host_time, "--calls", 2, "--repeats", 1, "--trees", 3)
+    launches, predictions = record["results"]["launches"], record["results"]["predictions"]
+    assert {"grow_open_nodes", "partition_move"} <= set(launches["microseconds"])
+    assert all(row["all others"] > 0 for row in launches["microseconds"].values())
+    assert len(predictions["microseconds"]) == 4
+    assert all(value > 0 for row in predictions["microseconds"].values() for value in row.values())
+    found = [goal.measured for goal in host_time.goals(record)]
+    assert found == [launches["mean"]["two others"], predictions["slowest"]]
 
 
 class TestModels:

@@ -6,7 +6,6 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.figure import Figure
 
 from benchmarks.common.peers import ON_CPU, OURS
 from benchmarks.common.records import Record
@@ -143,11 +142,6 @@ class TestFigures:
             "fit_pays_from": 5e4,
         }  # fmt: skip
 
-    def test_an_exponent_needs_both_tables(self):
-        made = parts()
-        del made["fit"]["cases"]["11m"]
-        assert gpu_results.exponent(made) is None
-
     def test_all_are_listed_whether_measured_or_not(self):
         goals = list(gpu_results.goals({"results": {"figures": {"fit_11m": 0.6}}}))
         assert len(goals) == len(gpu_results.ASKED) == len(list(gpu_results.goals(None)))
@@ -167,17 +161,6 @@ class TestFigures:
             assert case in PARTS[part].cases
 
 
-def test_the_model_stands_beside_the_measurement(monkeypatch):
-    assert gpu_results.of_the_model(parts()) == {
-        "11M × 28, depth 8": pytest.approx(0.02), "100k × 28": pytest.approx(0.00125)
-    }  # fmt: skip
-    monkeypatch.setattr(
-        gpu_results.expected, "beside", lambda gpu, seconds: f"{gpu}: {sorted(seconds)}"
-    )
-    content = {"results": {"parts": parts()}, "settings": {}, "machine": {"gpus": ["NVIDIA H200"]}}
-    assert "NVIDIA H200: ['100k × 28', '11M × 28, depth 8']" in list(gpu_results.show(content))
-
-
 def test_tables():
     text = "\n".join(gpu_results.show({"results": {"parts": parts()}, "settings": {}}))
     for line in (
@@ -189,14 +172,3 @@ def test_tables():
     ):
         assert line in text
     assert not any(gpu_results.show({"results": {"parts": {}}}))
-
-
-class TestPicture:
-    def test_bars_are_the_ratios(self):
-        figure = Figure()
-        gpu_results.draw_libraries(figure, {"results": {"parts": parts()}})
-        assert [bar.get_width() for bar in figure.axes[0].patches] == [1.0, 2.0, 1.0, 8.0]
-
-    def test_nothing_to_draw_is_said(self):
-        with pytest.raises(gpu_results.NothingToDraw):
-            gpu_results.draw_libraries(Figure(), {"results": {"parts": {}}})

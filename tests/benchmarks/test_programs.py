@@ -302,7 +302,7 @@ class TestCommand:
         ran = []
         monkeypatch.setattr(__main__, "_run", lambda name: ran.append(name) or len(ran) % 2)
         assert __main__.main(["all"]) == 1
-        assert ran[0] == "fit" and "scaling" not in ran and ran[-1] == "report"
+        assert ran[0] == "fit" and "gpu_check" not in ran and ran[-1] == "report"
 
     @pytest.mark.parametrize("name", __main__.PROGRAMS)
     def test_every_program_has_help(self, name, capsys):

@@ -130,6 +130,7 @@ def test_nothing_set_is_what_the_guide_says():
     assert not hasattr(explicit, "learning_rate_")
 
 
+@pytest.mark.slow
 def test_three_classes_share_a_tree_where_rounds_are_searched_for():
     y = np.digitize(Y, [0.5, 1.5])
     model = GradientBoostingClassifier(**SMALL).fit(X, y)
@@ -349,6 +350,7 @@ def test_other_limits_of_trees_are_obeyed():
         assert GradientBoostingRegressor(**SHAPED | more).fit(X, Y).grow_policy_ == "lossguide"
 
 
+@pytest.mark.slow
 def test_rows_held_out_decide_between_shapes():
     rows = np.random.default_rng(1).normal(size=(600, 6))
     smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -31,24 +28,7 @@ def changed(values: np.ndarray, at: int, value: Any) -> np.ndarray:
     return values
 
 
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
-
-
 class TestTarget:
-    @pytest.mark.parametrize("value", [NAN, INF, -INF])
-    @both
-    def test_not_finite(self, cls, y, value):
-        with raises(ValueError, "Input y contains", "NaN" if np.isnan(value) else "infinity"):
-            cls().fit(X, changed(y.astype(float), 3, value))
-
-    @pytest.mark.parametrize("length", [0, N - 1, N + 1])
-    @both
-    def test_length(self, cls, y, length):
-        with raises(ValueError, f"y has {length} values, X has {N} rows"):
-            cls().fit(X, np.resize(y, length))
-
     def test_shape(self):
         with raises(ValueError, "y should be a 1d array, got an array of shape (40, 2)"):
             GradientBoostingClassifier().fit(X, np.stack([C, C], axis=1))
@@ -57,33 +37,9 @@ class TestTarget:
         with raises(ValueError, "dim 3, while dim <= 2 is required"):
             GradientBoostingRegressor().fit(X, np.ones((N, 2, 1)))
 
-    @both
-    def test_none(self, cls, y):
-        with raises(ValueError, "requires y to be passed, but the target y is None"):
-            cls().fit(X, None)
-
-    def test_text_for_a_regression(self):
-        with raises(ValueError, "y must hold numbers for a regression", "use a classifier"):
-            GradientBoostingRegressor().fit(X, np.array(["a", "b"])[C])
-
     def test_one_class(self):
         with raises(ValueError, "y holds 1 class (7 in every row)", "at least 2"):
             GradientBoostingClassifier().fit(X, np.full(N, 7))
-
-    def test_continuous_classes(self):
-        with raises(ValueError, "Unknown label type: continuous", "Use a regressor"):
-            GradientBoostingClassifier().fit(X, Y)
-
-    def test_missing_labels(self):
-        for missing in (None, NAN, pd.NA):
-            with raises(ValueError, "Input y contains NaN or None"):
-                GradientBoostingClassifier().fit(
-                    X, changed(np.array(["a", "b"], object)[C], 0, missing)
-                )
-
-    def test_labels_without_order(self):
-        with raises(ValueError, "y mixes labels of the types ['int', 'str']"):
-            GradientBoostingClassifier().fit(X, np.array(["a", 1], object)[C])
 
     @pytest.mark.parametrize("scale", [1e38, 1e155, 1e300])
     def test_too_large_for_gradients(self, scale):
@@ -94,38 +50,8 @@ class TestTarget:
         with raises(ValueError, "gradients of round 1 do not fit", "divide y or sample_weight"):
             GradientBoostingRegressor().fit(X, Y * 1e20, np.full(N, 1e20))
 
-    def test_complex(self):
-        with raises(ValueError, "Complex data not supported"):
-            GradientBoostingRegressor().fit(X, Y + 1j)
-
 
 class TestWeights:
-    @pytest.mark.parametrize("value, part", [
-        (-1.0, "Negative values in data passed to `sample_weight`: the smallest is -1.0"),
-        (NAN, "Input sample_weight contains NaN"),
-        (INF, "Input sample_weight contains infinity"),
-    ])  # fmt: skip
-    @both
-    def test_values(self, cls, y, value, part):
-        with raises(ValueError, part):
-            cls().fit(X, y, changed(np.ones(N), 5, value))
-
-    @both
-    def test_all_zero(self, cls, y):
-        with raises(ValueError, "sample_weight is zero for every row; at least one must be"):
-            cls().fit(X, y, np.zeros(N))
-
-    @pytest.mark.parametrize("shape", [(N - 1,), (N, 1), (0,), (1, N)])
-    @both
-    def test_shape(self, cls, y, shape):
-        with raises(ValueError, f"sample_weight must hold one weight for each of the {N} rows",
-                    f"sample_weight.shape == {shape}, expected ({N},)"):  # fmt: skip
-            cls().fit(X, y, np.ones(shape))
-
-    def test_text(self):
-        with raises(ValueError, "sample_weight must hold numbers"):
-            GradientBoostingRegressor().fit(X, Y, ["a"] * N)
-
     def test_too_large_for_gradients(self):
         with raises(ValueError, "sample_weight has values up to 1e+38", "float32", "divide it"):
             GradientBoostingRegressor().fit(X, Y, np.full(N, 1e38))
@@ -145,72 +71,12 @@ class TestWeights:
             GradientBoostingClassifier(class_weight={0: 0, 1: 0}).fit(X, C)
 
 
-TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
-    "no rows": (np.empty((0, 3)), ValueError, ("0 sample(s)", "shape=(0, 3)", "minimum of 1")),
-    "no columns": (np.empty((N, 0)), ValueError, ("0 feature(s)", f"shape=({N}, 0)")),
-    "no columns, frame": (pd.DataFrame(index=range(N)), ValueError, ("0 feature(s)",)),
-    "one dimension": (X[:, 0], ValueError, ("Expected 2D array, got 1D array", "reshape")),
-    "three dimensions": (X[None], ValueError, ("Found array with dim 3",)),
-    "a number": (3.0, ValueError, ("Expected 2D array, got scalar array",)),
-    "text": (X.astype(str), ValueError, ("X must hold numbers, got dtype <U", "OrdinalEncoder")),
-    "objects": (
-        changed(X.astype(object), 0, "x"),
-        ValueError,
-        ("X has dtype object", "not numbers", "could not convert string to float: 'x'"),
-    ),
-    "dates": (X.astype("M8[s]"), ValueError, ("X must hold numbers, got dtype datetime64",)),
-    "complex": (X + 1j, ValueError, ("Complex data not supported",)),
-    "sparse, complex": (
-        scipy.sparse.csr_array(X + 1j),
-        ValueError,
-        ("X is sparse with dtype", "Complex data not supported"),
-    ),
-    "sparse, no rows": (scipy.sparse.csr_array((0, 3)), ValueError, ("0 sample(s)",)),
-    "ragged": ([[1, 2], [3]], ValueError, ("inhomogeneous",)),
-    "text column": (
-        pl.DataFrame({"a": X[:, 0], "city": ["x"] * N}),
-        ValueError,
-        ("X must hold numbers, but its column 'city' has dtype String", "OrdinalEncoder"),
-    ),
-    "repeated names": (
-        pd.DataFrame(X, columns=["a", "b", "a"]),
-        ValueError,
-        ("X has columns of the same name: ['a']", "rename or drop"),
-    ),
-    "lazy": (pl.LazyFrame({"a": X[:, 0]}), TypeError, ("X is a LazyFrame", "X.collect()")),
-}
-
-
 class TestTable:
-    @pytest.mark.parametrize("table, error, parts", TABLES.values(), ids=TABLES)
-    @both
-    def test_fit(self, cls, y, table, error, parts):
-        with raises(error, *parts):
-            cls().fit(table, y)
-
-    @pytest.mark.filterwarnings("ignore:X has feature names")
-    @pytest.mark.parametrize("table, error, parts", TABLES.values(), ids=TABLES)
-    @pytest.mark.parametrize("method", ["predict", "apply", "staged_predict", "predict_proba"])
-    def test_predict(self, method, table, error, parts):
-        model = GradientBoostingClassifier(n_estimators=1).fit(X, C)
-        with pytest.raises(error):
-            result = getattr(model, method)(table)
-            next(result) if method == "staged_predict" else None
-
     @pytest.mark.parametrize("column", [np.full(N, NAN), np.ones(N), np.full(N, -INF)])
     @both
     def test_columns_without_information_are_fine(self, cls, y, column):
         model = cls(n_estimators=3).fit(np.column_stack([column, X]), y)
         assert 0 not in model.forest_.feature and model.score(np.column_stack([column, X]), y) > 0.3
-
-    @pytest.mark.filterwarnings("ignore:X has feature names")
-    @both
-    def test_other_number_of_features(self, cls, y):
-        model = cls(n_estimators=1).fit(X, y)
-        for table in (X[:, :2], np.hstack([X, X]), X[:1, :1].tolist(), pl.DataFrame(X[:, :2])):
-            for method in (model.predict, model.apply, lambda Z: next(model.staged_predict(Z))):
-                with raises(ValueError, "features, but GradientBoosting", "is expecting 3"):
-                    method(table)
 
     @both
     def test_not_fitted(self, cls, y):
@@ -221,11 +87,6 @@ class TestTable:
             next(cls().staged_predict(X))
         with pytest.raises(AttributeError):
             cls().n_trees_per_iteration_  # noqa: B018
-
-    def test_not_fitted_classifier(self):
-        for method in ("predict_proba", "decision_function"):
-            with raises(NotFittedError, "is not fitted yet"):
-                getattr(GradientBoostingClassifier(), method)(X)
 
 
 class TestEvaluationSets:

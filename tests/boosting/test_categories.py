@@ -392,6 +392,7 @@ def test_pickles_warm_starts_and_checkpoints():
     np.testing.assert_array_equal(staged[-1], whole.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_beside_scikit_learn(n_classes):
     X, y = table(4000, 30)

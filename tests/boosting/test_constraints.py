@@ -113,6 +113,7 @@ def test_several_targets_and_quantiles_keep_the_order_each():
     assert np.diff(predicted, axis=0).min() >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraints", [[1, -1, 0], [1, 0, 0]])
 def test_as_accurate_as_scikit_learn(constraints):
     X, y = table(4000)

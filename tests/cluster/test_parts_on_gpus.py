@@ -20,11 +20,6 @@ TABLE, Y = np.nan_to_num(X[:N, :3]), TARGETS["reg"][:N]
 CUTS = ((0, 700), (700, 900), (900, N))
 
 
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return strict_cupy.install(monkeypatch)
-
-
 def arrays(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
     return [Part(cupy.asarray(TABLE[a:b]), cupy.asarray(Y[a:b]), None) for a, b in CUTS]
 

@@ -279,7 +279,11 @@ def test_processes_train_the_model_of_fit():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="the system cannot stop a process")
 @pytest.mark.parametrize(
-    ("number", "says"), [("SIGKILL", "closed the connection"), ("SIGSTOP", "worker 1 has not")]
+    ("number", "says"),
+    [
+        ("SIGKILL", "closed the connection"),
+        pytest.param("SIGSTOP", "worker 1 has not", marks=pytest.mark.slow),
+    ],
 )
 def test_a_worker_that_is_killed_or_stopped(number, says):
     with processes([2048, 4096, 5000], 5.0, **{**PARAMS, "n_estimators": 100_000}) as started:

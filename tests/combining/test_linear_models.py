@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,20 +11,14 @@ import pytest
 import sklearn.linear_model
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
 from gpuens.numerics.minimise import Operator, dot, newton
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 XR, Y = load_diabetes(return_X_y=True)
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 def standard(X, weight):
@@ -302,17 +293,3 @@ class TestMinimise:
 
     def test_dot(self):
         assert dot(np.array([1e16, 1.0, -1e16]), np.ones(3)) == 1.0
-
-
-CASES = [LogisticRegression(), LogisticRegression(C=0.1), RidgeRegression(), RidgeRegression(0.1)]
-
-
-@parametrize_with_checks(CASES)
-def test_check(estimator, check):
-    if "array_api" in str(check) and not os.environ.get("SCIPY_ARRAY_API"):
-        pytest.skip("needs SCIPY_ARRAY_API=1 before SciPy is imported, in a process of its own")
-    check(estimator)
-
-
-def test_standard_scaler_is_the_same():
-    np.testing.assert_allclose(standard(XR, None), StandardScaler().fit_transform(XR), atol=1e-12)

@@ -38,7 +38,6 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuens
 from gpuens import (
@@ -489,31 +488,6 @@ def test_a_stack_beats_its_members():
 
 class KNeighborsRegressorAsClassifier(KNeighborsClassifier):
     """Neighbours by another name, to have a class of the user."""
-
-
-MINE = [("tree", gpuens.DecisionTreeClassifier(max_depth=3)), ("sk_tree", TREE)]
-RIDGES = [("tree", gpuens.DecisionTreeRegressor(max_depth=3)), ("ridge", Ridge())]
-CASES = [
-    StackingClassifier(MINE, cv=3),
-    StackingClassifier(MINE, LogisticRegression(), cv="holdout", passthrough=True),
-    StackingRegressor(RIDGES, cv=3),
-    StackingRegressor(RIDGES, Ridge(), cv=0.3),
-]
-
-
-HOLDOUT = {
-    "check_estimators_nan_inf": (
-        "Only the meta-model refuses NaN, and sees the rows that are held out: the one with NaN is "
-        "not among them."
-    )
-}
-
-
-@parametrize_with_checks(
-    CASES, expected_failed_checks=lambda model: HOLDOUT if model.cv == "holdout" else {}
-)
-def test_check(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("problem", ["two classes", "three classes", "numbers", "sparse"])

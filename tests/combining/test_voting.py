@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,14 +25,12 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuens
 from gpuens import RandomForestClassifier, RandomForestRegressor, VotingClassifier, VotingRegressor
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.estimators.validation import holdout_rows
 from tests.support import strict_cupy
-from tests.support.row_weights import DRAWS_ROWS
 from tests.support.user_estimators import NearestMean, WeightedMean
 
 X, C = load_wine(return_X_y=True)
@@ -413,7 +410,8 @@ class TestData:
         assert list(model.fit_transform(frame, C).columns) == list(out.columns)
 
     def test_sparse(self):
-        members = [("linear", LogisticRegression()), ("tree", TREE)]
+        tree = DecisionTreeClassifier(random_state=0)
+        members = [("linear", LogisticRegression()), ("tree", tree)]
         dense = VotingClassifier(members, voting="soft", weights="greedy").fit(X, C)
         for container in (scipy.sparse.csr_array, scipy.sparse.coo_array):
             model = VotingClassifier(members, voting="soft", weights="greedy")
@@ -501,27 +499,6 @@ class Watching(NearestMean):
     def predict_proba(self, X):
         codes = np.asarray(self.predict(X))
         return np.eye(len(self.classes_))[codes]
-
-
-TREE = DecisionTreeClassifier(random_state=0)
-TREES = [("shallow", clone(TREE).set_params(max_depth=2)), ("tree", TREE)]
-MINE = [("tree", gpuens.DecisionTreeRegressor(max_depth=3)), ("ridge", Ridge())]
-CASES: list[tuple[Any, dict[str, str]]] = [
-    (VotingClassifier([("tree", TREE), ("linear", LogisticRegression())]), {}),
-    (VotingClassifier([("a", gpuens.DecisionTreeClassifier()), ("b", TREE)]), {}),
-    (VotingClassifier(TREES, voting="soft", weights=[1, 2]), {}),
-    (VotingClassifier(TREES, voting="soft", weights="optimal"), DRAWS_ROWS),
-    (VotingRegressor(MINE), {}),
-    (VotingRegressor(MINE, weights="greedy"), DRAWS_ROWS),
-]
-
-
-@parametrize_with_checks(
-    [estimator for estimator, _ in CASES],
-    expected_failed_checks=lambda estimator: next(r for e, r in CASES if e is estimator),
-)
-def test_check(estimator, check):
-    check(estimator)
 
 
 def test_splits_are_those_of_the_seed():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
 from fractions import Fraction
-from typing import Any
 
 import array_api_strict
 import numpy as np
@@ -24,11 +22,7 @@ from gpuens.combining.losses import (
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.numerics.fixed_point import inner, slices, weighted_sum
 from gpuens.numerics.minimise import Cholesky
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
+from tests.support.errors import raises
 
 
 def regression(n, m, seed=0, outputs=()):

@@ -11,7 +11,6 @@ from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor as OtherTree
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import (
     BaggingRegressor,
@@ -187,21 +186,6 @@ class TestEstimator:
         X, y = rows(300, 1)
         first, second = (MODELS[method].fit(X, y).predict_interval(X) for _ in range(2))
         np.testing.assert_array_equal(first, second)
-
-
-def known_failures(estimator):
-    reason = "Rows are drawn by their number: after repeating some others are drawn."
-    return {
-        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
-    }
-
-
-@parametrize_with_checks(
-    [MODELS["split"], MODELS["bag"]],
-    expected_failed_checks=known_failures,
-)
-def test_check(estimator, check):
-    check(estimator)
 
 
 class TestBadInput:

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import (
     ConformalClassifier,
@@ -245,20 +244,6 @@ class TestEstimator:
         target = np.array(labels)[codes]
         assert model.fit(X, target).predict(X).dtype == target.dtype
         assert covered(model, X, target, 0.9) > 0.85
-
-
-def known_failures(estimator):
-    reason = "Rows are drawn by their number: after repeating some others are drawn."
-    return {
-        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
-    }
-
-
-@parametrize_with_checks(
-    [ConformalClassifier(BOOSTING, random_state=0)], expected_failed_checks=known_failures
-)
-def test_check(estimator, check):
-    check(estimator)
 
 
 class TestBadInput:

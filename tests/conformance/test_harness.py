@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from textwrap import dedent
 
 import pytest
 
-from tests.conformance import __main__, listing
+from tests.conformance import listing
 from tests.conformance.listing import TODO, Listing
-from tests.conformance.results import reached, table, write
 from tests.conformance.running import BrokenRunError, Outcome, available, run
-from tests.conformance.suites import SUITES, Suite
+from tests.conformance.suites import SUITES
 
 PASSED, SKIPPED = Outcome("passed"), Outcome("skipped")
 FAILED = Outcome("failed", "assert 1 == 2 (test_x.py:3)")
@@ -115,12 +112,6 @@ def test_another_class_takes_its_place(tiny):
 
 
 @pytest.mark.slow
-def test_one_test_alone(tiny):
-    assert [test for test, result in results(run_tiny(tiny, only=["test_depth"])).items()
-            if result != "deselected"] == ["test_depth[0]", "test_depth[1]"]  # fmt: skip
-
-
-@pytest.mark.slow
 def test_a_crash_names_its_test(tiny):
     with pytest.raises(BrokenRunError, match=r"broke off in test_process_ends \(exit code 3\)"):
         run_tiny(tiny)
@@ -135,13 +126,6 @@ def test_a_run_may_not_take_forever(tiny):
 def test_a_missing_class_is_named(tiny):
     with pytest.raises(BrokenRunError, match="has no attribute 'NoSuchTree'"):
         run_tiny(tiny, "sklearn.tree.NoSuchTree")
-
-
-@pytest.mark.slow
-def test_a_file_that_cannot_be_imported(tmp_path):
-    (tmp_path / "test_wrong.py").write_text("from sklearn.tree import NoSuchTree\n")
-    with pytest.raises(BrokenRunError, match="cannot import name 'NoSuchTree'"):
-        run(str(tmp_path / "test_wrong.py"), {})
 
 
 LIST = Listing("1.9", {"test_a": "no sparse input", "test_b[1]": "other draws"})
@@ -209,90 +193,6 @@ def test_lists_survive_the_file(tmp_path):
     listing.write(tmp_path / "empty.toml", Listing("1.9"))
     assert listing.read(tmp_path / "empty.toml") == Listing("1.9")
     assert listing.read(tmp_path / "none.toml") == Listing(listing.installed_version())
-
-
-@pytest.fixture
-def command(tiny, tmp_path, monkeypatch):
-    """The command line on the tiny file, with lists in a folder of its own."""
-
-    class TinySuite(Suite):
-        @property
-        def path(self):
-            return tmp_path / f"{self.name}.toml"
-
-    suite = TinySuite("tiny", str(tiny / "test_tiny.py"), (TREE,), 0.5)
-    monkeypatch.setattr(__main__, "SUITES", {"tiny": suite})
-    listing.write(suite.path, Listing("1.9", {}, {CRASH: "ends"}))
-    return lambda *options: __main__.main(["--package", "sklearn", *options]), suite
-
-
-@pytest.mark.slow
-def test_the_command_updates_and_then_agrees(command, capsys):
-    main, suite = command
-    assert main("--update") == 1  # new reasons are missing
-    out, err = capsys.readouterr()
-    assert "| why a case fails | cases |" in out and "| ends | 1 |" in out
-    assert "tiny: test_depth[0] is listed without a reason" in err
-    reasons = dict.fromkeys(listing.read(suite.path).failing, "its own fault")
-    assert list(reasons) == ["test_depth[0]", "test_set_up_fails"]
-    written = listing.read(suite.path)
-    listing.write(suite.path, Listing(written.version, reasons, written.deselected))
-    assert main("--failures") == 0
-    out, err = capsys.readouterr()
-    assert "| 6 | 50.0% | 50% | 7 | 57.1% | 2 |" in out and "| its own fault | 2 |" in out
-    assert "test_set_up_fails\n    ValueError: no set-up" in out
-
-
-@pytest.mark.slow
-def test_the_command_fails_below_the_share_asked(command, capsys, monkeypatch):
-    main, suite = command
-    fewer = [CRASH, "test_learns"]
-    listing.write(suite.path, Listing("1.9", {"test_depth[0]": "no", "test_set_up_fails": "no"},
-                                      dict.fromkeys(fewer, "no")))  # fmt: skip
-    assert main() == 1
-    out, err = capsys.readouterr()
-    assert "| 6 | **33.3%** | 50% | 7 | 42.9% | 2 |" in out
-    assert "listed" not in err
-
-
-@pytest.mark.slow
-def test_the_command_tells_of_a_broken_run(command, capsys):
-    main, suite = command
-    suite.path.unlink()
-    assert main() == 1
-    out, err = capsys.readouterr()
-    assert "| broke off |" in out and "test_process_ends" in err
-
-
-def test_cases_may_count_as_tests():
-    outcomes = {"test_a[0]": PASSED, "test_a[1]": FAILED, "test_a[2]": SKIPPED, "test_b": PASSED}
-    assert listing.count(outcomes) == listing.Counts(1, 1, 2, 1, 1)
-    by_case = listing.count(outcomes, by_case=True)
-    assert by_case == listing.Counts(2, 1, 2, 1, 1)
-    assert (by_case.tests, by_case.cases) == (3, 3) and by_case.share == by_case.share_of_cases
-
-
-def test_the_file_holds_what_the_table_shows(tmp_path):
-    suites = [Suite("a", "sklearn.a", (), 0.5), Suite("b", "b.py", (), title="checks | of b")]
-    suites.append(Suite("c", "sklearn.c", (), 0.9))
-    rows = [
-        (suites[0], listing.Counts(2, 1, 5, 3, 1), Counter({"draws": 2, "text": 1})),
-        (suites[1], listing.Counts(9, 1, 9, 1, 0), Counter({"draws": 1})),
-        (suites[2], None, Counter()),
-    ]
-    write(tmp_path / "new" / "conformance.json", rows)
-    record = json.loads((tmp_path / "new" / "conformance.json").read_text())
-    assert record["benchmark"] == "conformance" and record["versions"]["scikit-learn"]
-    assert record["results"]["why a case fails"] == {"draws": 3, "text": 1}
-    first, second, broken = record["results"]["scikit-learn's own tests"]
-    assert first == {"test file": "sklearn.a", "tests": 3, "passed": 0.6667, "at least": 0.5,
-                     "cases": 8, "cases passed": 0.625, "skipped": 1}  # fmt: skip
-    assert second["test file"] == "checks | of b" and second["at least"] is None
-    assert broken == {"test file": "sklearn.c", "tests": "broke off"}
-    assert [reached(suite, counts) for suite, counts, _ in rows] == [True, True, False]
-    text = table(rows)
-    assert "| sklearn.a | 3 | 66.7% | 50% | 8 | 62.5% | 1 |" in text
-    assert "| sklearn.c | broke off | | 90% | | | |" in text and "| draws | 3 |" in text
 
 
 def test_test_modules_may_be_missing(tmp_path):

@@ -27,7 +27,6 @@ nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 
 from benchmarks.gpu import gpu_unknowns  # noqa: E402
-from benchmarks.model.cards import INSTRUCTION_BYTES  # noqa: E402
 from building.cubins import as_shipped  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
 from gpuens.kernels.growth.cuda.histogram import BLOCK, BLOCK_ALONE, OWN, SHARED  # noqa: E402
@@ -41,6 +40,8 @@ GPUS = tuple(map(Gpu, ((7, 5), (8, 0), (9, 0), (12, 0))))
 COMPILED_FOR = GPUS[1::2]
 """Numba and NVVM take most of the time. NVVM writes the same text for all architectures before
 10.0: they are given that of sm_80, as a driver would translate it."""
+INSTRUCTION_BYTES = 16
+"""Of machine code."""
 CATALOGUE = {entry.name: entry for entry in catalogue.entries()}
 OUTSIDE = [
     catalogue.Entry(
@@ -357,7 +358,7 @@ OF_CONTROL = {
     "cart_make_children": 16,
 }  # fmt: skip
 """KiB of code of the kernels between launches over rows. What one block runs once, it waits for
-instruction by instruction (``benchmarks.model.times.fetch``): more should be looked at. Two kernels
+instruction by instruction: more should be looked at. Two kernels
 hold the children of a round and what follows from them, one the order of the leaves, since a launch
 more in each round would take longer than their code."""
 

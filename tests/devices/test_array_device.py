@@ -147,7 +147,12 @@ def compare(name, table, to):
         assert type(predicted) is type(to(X))
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = ("oblique",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
+)
 def test_a_strict_library_gets_the_model_of_the_cpu(name, table):
     compare(name, table, strict)
 

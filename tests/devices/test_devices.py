@@ -37,11 +37,6 @@ PACKAGES = [("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings"), ("cuda.core", 
 
 
 @pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
-@pytest.fixture
 def no_gpu(monkeypatch):
     monkeypatch.setattr(devices, "simulated", lambda: False)
     monkeypatch.setattr(devices, "gpu_problem", lambda: "no NVIDIA driver was found")

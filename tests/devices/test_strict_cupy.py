@@ -19,11 +19,6 @@ HOST = np.arange(10)
 
 
 @pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
-@pytest.fixture
 def a(cupy):
     return cupy.arange(10)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -27,17 +26,13 @@ from gpuens.bias_variance.decomposition import (
     variance_of_average,
 )
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 XR, Y = load_diabetes(return_X_y=True)
 X, C = load_iris(return_X_y=True)
 NAN = float("nan")
 ARRAYS = ("error_of_rows", "bias_of_rows", "variance_of_rows", "net_variance_of_rows")
 NUMBERS = ("error", "bias", "variance", "net_variance", "unbiased_variance", "biased_variance")
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class Remembering(BaseEstimator):

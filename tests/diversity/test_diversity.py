@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 import array_api_strict
 import numpy as np
@@ -41,6 +39,7 @@ from gpuens import (
 )
 from gpuens.diversity import inputs as diversity_input
 from tests.support import strict_cupy
+from tests.support.errors import raises
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 PAIRWISE = (
@@ -64,11 +63,6 @@ every = pytest.mark.parametrize("measure", PAIRWISE + OF_ENSEMBLE, ids=lambda m:
 X, C = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 XR, Y = load_diabetes(return_X_y=True)
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 def votes(n_rows=60, n_models=5, n_classes=3, seed=0):

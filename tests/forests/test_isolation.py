@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 from typing import Any
@@ -14,34 +13,14 @@ from sklearn.base import clone, is_outlier_detector
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import IsolationForest as SklearnIsolationForest
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import IsolationForest
 from gpuens.forest.structure import node_depths
 from gpuens.forests import isolation_trees
 from gpuens.forests.isolation_trees import average_path_length, parts_of_few_cuts
 from gpuens.kernels.scalars.isolation import LENGTH_UNIT
-from tests.support.row_weights import DRAWS_ROWS
 
 NAN = float("nan")
-
-SETTINGS: list[dict[str, Any]] = [
-    {"n_estimators": 5},
-    {"n_estimators": 5, "bootstrap": True, "max_features": 0.7, "contamination": 0.1},
-    {"n_estimators": 5, "max_samples": 0.5, "warm_start": True},
-]
-
-
-@parametrize_with_checks(
-    [IsolationForest(**settings) for settings in SETTINGS],
-    expected_failed_checks=lambda estimator: DRAWS_ROWS,
-)
-@pytest.mark.filterwarnings("ignore:When fitting IsolationForest with sample_weight")
-@pytest.mark.filterwarnings("ignore:Warm-start fitting without increasing")
-def test_check(estimator, check):
-    if "array_api" in str(check) and not os.environ.get("SCIPY_ARRAY_API"):
-        pytest.skip("needs SCIPY_ARRAY_API=1 before SciPy is imported, in a process of its own")
-    check(estimator)
 
 
 def raises(*parts: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from typing import Any
 
@@ -14,7 +13,6 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuens
 from gpuens import (
@@ -30,33 +28,10 @@ from gpuens.forests import oblique
 from gpuens.forests.projections import draw_projections, scales_of
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.saving.file import ModelFileError
-from tests.support.row_weights import DRAWS_ROWS, TRIALS
 
 X, Y = load_diabetes(return_X_y=True)
 WINE, CLASSES = load_wine(return_X_y=True)
 N_FEATURES = X.shape[1]
-
-FEW: dict[str, Any] = {"n_estimators": 5}
-SETTINGS: list[tuple[dict[str, Any], dict[str, str]]] = [
-    (FEW, DRAWS_ROWS),
-    (FEW | {"feature_combinations": 2}, DRAWS_ROWS),
-    (FEW | {"bootstrap": False}, TRIALS),
-    (FEW | {"bootstrap": False, "feature_combinations": 3, "max_bins": None}, {}),
-    (FEW | {"bootstrap": False, "feature_combinations": 1, "warm_start": True}, {}),
-]
-BOTH = (ObliqueRandomForestClassifier, ObliqueRandomForestRegressor)
-CASES = [(cls(**settings), reasons) for settings, reasons in SETTINGS for cls in BOTH]
-
-
-@parametrize_with_checks(
-    [estimator for estimator, _ in CASES],
-    expected_failed_checks=lambda estimator: next(r for e, r in CASES if e is estimator),
-)
-@pytest.mark.filterwarnings("ignore:Warm-start fitting without increasing")
-def test_check(estimator, check):
-    if "array_api" in str(check) and not os.environ.get("SCIPY_ARRAY_API"):
-        pytest.skip("needs SCIPY_ARRAY_API=1 before SciPy is imported, in a process of its own")
-    check(estimator)
 
 
 def classifier(**settings: Any) -> Any:

@@ -82,17 +82,21 @@ with lean_sklearn():
 """The modules of other people that ask for ``scipy.stats`` meanwhile."""
 
 
+QUICK = (
+    f"{FIRST}from sklearn.utils.fixes import _mode\nassert _mode([1, 2, 2])[0] == 2",
+    f"{WITHIN}    from scipy.stats import norm\nassert norm.cdf(0.0) == 0.5",
+)
+SLOW = (
+    f"{FIRST}import scipy.stats\nassert scipy.stats.norm.cdf(0.0) == 0.5",
+    f"{WITHIN}    import scipy.stats as early\nassert early.norm.cdf(0.0) == 0.5",
+    f"{WITHIN}assert 'scipy.stats' not in sys.modules",
+    "import sys, scipy.stats, gpuens\ntheirs = scipy.stats\ngpuens.IsolationForest\n"
+    "assert sys.modules['scipy.stats'] is theirs",
+)
+
+
 @pytest.mark.parametrize(
-    "program",
-    [
-        f"{FIRST}from sklearn.utils.fixes import _mode\nassert _mode([1, 2, 2])[0] == 2",
-        f"{FIRST}import scipy.stats\nassert scipy.stats.norm.cdf(0.0) == 0.5",
-        f"{WITHIN}    from scipy.stats import norm\nassert norm.cdf(0.0) == 0.5",
-        f"{WITHIN}    import scipy.stats as early\nassert early.norm.cdf(0.0) == 0.5",
-        f"{WITHIN}assert 'scipy.stats' not in sys.modules",
-        "import sys, scipy.stats, gpuens\ntheirs = scipy.stats\ngpuens.IsolationForest\n"
-        "assert sys.modules['scipy.stats'] is theirs",
-    ],
+    "program", [*QUICK, *(pytest.param(program, marks=pytest.mark.slow) for program in SLOW)]
 )
 def test_scipy_stats_is_there_for_whoever_asks(program):
     left = "\nimport scipy.stats, sys\nassert sys.modules['scipy.stats'].__file__"

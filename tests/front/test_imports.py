@@ -259,11 +259,11 @@ def test_only_the_door_imports_numba_cuda():
     assert [p for p in others if ("numba", "cuda") in {parts[:2] for parts in imports(p)}] == []
 
 
-@pytest.mark.parametrize("path", modules("gpuens"))
-def test_kernels_are_defined_in_their_rooms(path):
+def test_kernels_are_defined_in_their_rooms():
     """So that the stamp of compiled kernels covers those rooms only."""
     compilation = ("kernels", "runtime", "compilation")
-    assert [parts for parts in imports(path) if parts[:3] == compilation] == []
+    found = [(path, parts) for path in modules("gpuens") for parts in imports(path)]
+    assert [path for path, parts in found if parts[:3] == compilation] == []
 
 
 def device_branches(tree: ast.Module) -> list[int]:

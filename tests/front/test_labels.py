@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import cycle
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -79,6 +80,12 @@ SETTINGS = [
 every_kind = pytest.mark.parametrize("kind", LABELS)
 
 
+def in_turns(values, kinds=LABELS, times=1):
+    """So many kinds of labels for each value, each kind as often as the others."""
+    repeated = [value for value in values for _ in range(times)]
+    return list(zip(repeated, cycle(kinds)))
+
+
 def of_codes(kind, codes=CODES):
     """Labels of a kind, the two of them, and the container."""
     low, high, container = LABELS[kind]
@@ -103,8 +110,7 @@ def by_numbers():
     return model_of
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS + SETTINGS, ids=name_of)
-@every_kind
+@pytest.mark.parametrize("estimator, kind", in_turns(CLASSIFIERS + SETTINGS, times=3), ids=name_of)
 def test_fit_and_score(estimator, kind, by_numbers):
     """The model is that of the numbers 0 and 1, and its classes are the labels themselves."""
     y, classes = of_codes(kind)
@@ -124,8 +130,11 @@ def _plain(label):
     return label.item() if isinstance(label, np.generic) else label
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
-@pytest.mark.parametrize("kind", ["object integers", "object booleans", "object floats"])
+@pytest.mark.parametrize(
+    "estimator, kind",
+    in_turns(CLASSIFIERS, ["object integers", "object booleans", "object floats"]),
+    ids=name_of,
+)
 def test_cross_validation(estimator, kind):
     y, _ = of_codes(kind)
     few = {"error_score": "raise", "cv": [(np.arange(40), np.arange(40, N))]}
@@ -146,8 +155,10 @@ def test_unknown_labels_are_not_predicted(estimator):
         model.score(X, [str(label) for label in y])
 
 
-@every_kind
-@pytest.mark.parametrize("search", [gpuens.GridSearchCV, gpuens.RandomizedSearchCV])
+SEARCHES = [gpuens.GridSearchCV, gpuens.RandomizedSearchCV]
+
+
+@pytest.mark.parametrize("kind, search", list(zip(LABELS, cycle(SEARCHES))))
 @pytest.mark.parametrize("scoring", [None, "accuracy"])
 def test_searches(kind, search, scoring):
     if scoring is not None and kind in ("beyond int64", "beyond uint64", "large beside a float",
@@ -168,11 +179,12 @@ def test_searches(kind, search, scoring):
     assert (found["mean_test_score"] > 0.5).all()
 
 
-@every_kind
-@pytest.mark.parametrize("cls", [
-    gpuens.DecisionTreeClassifier, gpuens.RandomForestClassifier,
-    gpuens.GradientBoostingClassifier,
-])  # fmt: skip
+WEIGHTED = [
+    gpuens.DecisionTreeClassifier, gpuens.RandomForestClassifier, gpuens.GradientBoostingClassifier,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, cls", list(zip(LABELS, cycle(WEIGHTED))))
 def test_class_weight(kind, cls):
     y, classes = of_codes(kind)
     few = {} if cls is gpuens.DecisionTreeClassifier else {"n_estimators": 3}

@@ -44,11 +44,6 @@ C = np.digitize(Y, [-1, 0, 1])
 HELD_OUT = {"early_stopping": True, "n_estimators": 3}
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 def free_on_host(monkeypatch, size):
     monkeypatch.setattr(devices, "available_memory", lambda: size)
 

@@ -33,11 +33,6 @@ def values(X, device=CPU):
     return read(X, device).values
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 @pytest.mark.parametrize("place", ["host", "gpu"])
 def test_more_rows_than_are_counted(cupy, place):
     """A table of one value that is repeated, so that it takes no memory."""

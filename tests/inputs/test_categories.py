@@ -50,11 +50,6 @@ def objects(rows):
     return np.array(rows, object)
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 class TestCategories:
     def test_number_of_categories(self):
         known = Categories((None, np.array([2.0, 3.0]), np.array([], object)))

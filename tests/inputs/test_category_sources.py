@@ -19,11 +19,6 @@ NAN = float("nan")
 GPU = Device("cuda", 1)
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 FRAMES = {
     "pandas": pd.DataFrame,
     "pandas object": lambda data: pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in

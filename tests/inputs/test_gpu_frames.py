@@ -24,11 +24,6 @@ WEIGHT = RNG.integers(1, 4, N).astype(float)
 
 
 @pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
-@pytest.fixture
 def cudf(cupy, monkeypatch):
     return cudf_stand_in.install(monkeypatch)
 

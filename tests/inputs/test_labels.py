@@ -45,11 +45,6 @@ def series(dtype):
     return lambda y: pd.Series(y, dtype=dtype)
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 @pytest.fixture(params=["host", "gpu"])
 def place(request, cupy):
     """Puts an array on the host or on a GPU."""

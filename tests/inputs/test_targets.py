@@ -36,11 +36,6 @@ def read_weight(weight, n_rows=3, device=CPU, **keywords):
         return targets.read_sample_weight(weight, n_rows, device, **keywords)
 
 
-@pytest.fixture
-def cupy(monkeypatch):
-    return strict_cupy.install(monkeypatch)
-
-
 @pytest.fixture(params=["host", "gpu"])
 def place(request, cupy):
     """Puts an array on the host or on a GPU."""

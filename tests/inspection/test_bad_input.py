@@ -3,9 +3,6 @@ what it wants."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -31,6 +28,7 @@ from gpuens.inspection import (
     partial_dependence,
     permutation_importance,
 )
+from tests.support.errors import raises
 
 NAN, INF = float("nan"), float("inf")
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -40,11 +38,6 @@ FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 FOREST = RandomForestRegressor(n_estimators=2, random_state=0).fit(X, Y)
 LINEAR = LinearRegression().fit(X, Y)
 of_dependence = pytest.mark.parametrize("function", [partial_dependence, h_statistic])
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class Silent(ClassifierMixin, BaseEstimator):

@@ -25,6 +25,8 @@ settings.register_profile(
 settings.load_profile("kernels")
 
 ON_CPU = ("reference", "strict", "cpu", "cpu-threads")
+SLOW = ("strict",)
+"""Whole models run on a strict library in the quick tests (``tests/devices``)."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,7 +35,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # The oracle is the reference on NumPy, which equals itself.
         others = ON_CPU[1:] if "oracle" in metafunc.fixturenames else ON_CPU
         others = getattr(metafunc.module, "ON_CPU", others)
-        metafunc.parametrize("target", [*others, *(on_machine or ["cuda"])], indirect=True)
+        names = [*others, *(on_machine or ["cuda"])]
+        marked = [
+            pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names
+        ]
+        metafunc.parametrize("target", marked, indirect=True)
 
 
 @pytest.fixture(scope="module")

@@ -292,6 +292,7 @@ class TestBadInput:
             model.to_xgboost(tmp_path / "model.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["normal", "student_t"])
 @pytest.mark.parametrize("n", [300, 1500])
 def test_intervals_hold_with_nothing_set(loss, n):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +28,7 @@ from gpuens.losses import (
     SquaredError,
     Tweedie,
 )
+from tests.support.errors import raises
 
 OF_NUMBERS = [
     SquaredError(), AbsoluteError(), Huber(), Huber(0.5), Quantile(0.1), Quantile(0.8), Poisson(),
@@ -365,11 +365,6 @@ class TestObjects:
         expected = model.predict(X)
         model.set_params(loss="squared_error")
         np.testing.assert_array_equal(model.predict(X), expected)
-
-
-def raises(error, *parts):
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 class TestBadInput:

@@ -153,7 +153,9 @@ class TestIdentity:
         return cls(loss, **self.SETTINGS, **settings)
 
     @pytest.mark.parametrize("settings", [
-        {}, {"subsample": 0.6}, {"line_search": True}, {"line_search": True, "subsample": 0.5},
+        {}, {"line_search": True, "subsample": 0.5},
+        pytest.param({"subsample": 0.6}, marks=pytest.mark.slow),
+        pytest.param({"line_search": True}, marks=pytest.mark.slow),
     ], ids=str)  # fmt: skip
     @pytest.mark.parametrize("loss, n_classes", CASES, ids=str)
     def test_threads_and_reference(self, loss, n_classes, settings, monkeypatch):

@@ -3,9 +3,7 @@ it wants."""
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +22,7 @@ from gpuens import (
     RandomForestRegressor,
     plotting,
 )
+from tests.support.errors import raises
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -44,11 +43,6 @@ def closed_figures():
     yield
     plt.close("all")
     plt.switch_backend(before)
-
-
-def raises(error: type[Exception], *parts: str) -> Any:
-    """An error whose message has all the parts, in order."""
-    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
 
 
 OF_ESTIMATOR = [

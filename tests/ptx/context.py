@@ -41,10 +41,6 @@ class Word(IntEnum):
     SCRATCH = auto()
     """Memory that faulty accesses go to."""
     COUNTS = auto()
-    TRACE = auto()
-    TRACED = auto()
-    """The accesses that have been traced; they go on counting when there is no more room."""
-    TRACE_ROOM = auto()
     DYNAMIC_SHARED = auto()
     """The bytes of shared memory that the launch adds."""
 

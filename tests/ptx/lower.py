@@ -244,7 +244,7 @@ class Emitter:
         return self(f"add i64 {base}, {variable.offset + own}")
 
     def pointer(self, operand: str) -> str:
-        """Return the checked and traced pointer of an operand such as ``[%rd1+8]``."""
+        """Return the checked pointer of an operand such as ``[%rd1+8]``."""
         match = re.match(r"\[\s*([^\]+\s]+)\s*(?:\+\s*(-?\w+))?\s*\]$", operand)
         access = self.instruction.access
         if match is None or access is None:
@@ -266,8 +266,6 @@ class Emitter:
             )  # fmt: skip
             check = self(f"inttoptr i64 {self.word(Word.CHECK)} to ptr")
             address = self(f"call i64 {check}({', '.join(arguments)})")
-        if self.options.count:
-            self.line_of(f"call void @trace(ptr %context, i64 {self.number}, i64 {address})")
         return self(f"inttoptr i64 {address} to ptr")
 
 
@@ -301,8 +299,7 @@ class _Function(Emitter):
                 self.line_of(f"br label %bb{k + 1}")
         body, self.lines = self.lines, []
         self.prologue()
-        trace = [TRACE] if self.options.count else []
-        text = "\n".join([*trace, *self.lines, *body, "}", *declarations(body)])
+        text = "\n".join([*self.lines, *body, "}", *declarations(body)])
         frame = self.local_at + self.program.local_bytes_in_frame
         return Lowered(text, max(frame, FRAME_ALIGNMENT))
 
@@ -376,7 +373,6 @@ class _Function(Emitter):
         place = self(f"getelementptr i64, ptr {counts}, i64 {k}")
         more = self(f"add i64 {self(f'load i64, ptr {place}')}, 1")
         self.line_of(f"store i64 {more}, ptr {place}")
-        self.line_of(f"call void @trace(ptr %context, i64 {-1 - k}, i64 0)")
 
     def prologue(self) -> None:
         """Emit the entry: registers, words of the context, and the way back to each barrier."""
@@ -404,46 +400,6 @@ class _Function(Emitter):
             self.line_of(f"br label %bb{k + 1}")
         self.lines += ["ran_away:", f"  ret i64 {RAN_AWAY}"]
 
-
-TRACE = f"""
-define internal void @trace(ptr %context, i64 %instruction, i64 %address) alwaysinline {{
-  %at.room = getelementptr i64, ptr %context, i64 {Word.TRACE_ROOM}
-  %room = load i64, ptr %at.room
-  %is_traced = icmp sgt i64 %room, 0
-  br i1 %is_traced, label %count, label %done
-count:
-  %at.traced = getelementptr i64, ptr %context, i64 {Word.TRACED}
-  %traced = load i64, ptr %at.traced
-  %more = add i64 %traced, 1
-  store i64 %more, ptr %at.traced
-  %fits = icmp slt i64 %traced, %room
-  br i1 %fits, label %write, label %done
-write:
-  %at.trace = getelementptr i64, ptr %context, i64 {Word.TRACE}
-  %trace = load i64, ptr %at.trace
-  %start = inttoptr i64 %trace to ptr
-  %place = getelementptr [5 x i64], ptr %start, i64 %traced
-  %at.block = getelementptr i64, ptr %context, i64 {Word.BLOCK}
-  %block = load i64, ptr %at.block
-  store i64 %block, ptr %place
-  %at.epoch = getelementptr i64, ptr %context, i64 {Word.EPOCH}
-  %epoch = load i64, ptr %at.epoch
-  %second = getelementptr i64, ptr %place, i64 1
-  store i64 %epoch, ptr %second
-  %at.thread = getelementptr i64, ptr %context, i64 {Word.THREAD}
-  %thread = load i64, ptr %at.thread
-  %third = getelementptr i64, ptr %place, i64 2
-  store i64 %thread, ptr %third
-  %fourth = getelementptr i64, ptr %place, i64 3
-  store i64 %instruction, ptr %fourth
-  %fifth = getelementptr i64, ptr %place, i64 4
-  store i64 %address, ptr %fifth
-  br label %done
-done:
-  ret void
-}}
-"""
-"""Appends an event to the trace, while there is room; blocks that are not traced have none."""
 
 INTRINSIC = re.compile(r"call (\S+) (@llvm\.[\w.]+)\(([^)]*)\)")
 

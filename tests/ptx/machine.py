@@ -19,7 +19,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +42,6 @@ FUEL = 1 << 40
 SHARED_ALIGNMENT = 256
 
 
-@dataclass
-class Trace:
-    """What the threads of a launch did in their order, for kernels loaded with ``count``.
-
-    ``rows`` has a row for each access to shared and global memory: block, phase (counts up at every
-    barrier), thread, number of the instruction, address. The entry of basic block k is a row too,
-    with ``-1 - k`` in place of the instruction. ``blocks`` are the blocks that are traced and
-    ``warps`` the warps of each of them, by default all; ``missed`` counts what there was no room
-    for; ``shared`` is the address at which shared memory begins.
-    """
-
-    room: int = 1 << 20
-    blocks: Sequence[int] | None = None
-    warps: Sequence[int] | None = None
-    shared: int = 0
-    rows: np.ndarray | None = None
-    missed: int = 0
-
-
 class Kernel:
     """A compiled kernel.
 
@@ -76,9 +57,8 @@ class Kernel:
         Shared memory that the kernel declares.
     registers : int
         Registers in PTX, which are not those of the hardware.
-    counts : int64 array of shape (2, basic blocks)
-        With ``count``: how often threads have run each basic block in all launches so far, and
-        how often warps have, whose threads run together as often as their busiest one.
+    counts : int64 array, a place for each basic block
+        With ``count``: how often threads have run it in all launches so far.
     """
 
     def __init__(
@@ -89,7 +69,7 @@ class Kernel:
         self.shared_bytes = program.shared_bytes
         self.registers = len(program.registers)
         self.frame_bytes = frame_bytes
-        self.counts = np.zeros((2, len(program.blocks) if options.count else 0), np.int64)
+        self.counts = np.zeros(len(program.blocks) if options.count else 0, np.int64)
         self._engine = _engine()
         self._engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
@@ -106,7 +86,6 @@ class Kernel:
         seed: int = 0,
         memory: checks.Memory | None = None,
         blocks: Sequence[int] | None = None,
-        trace: Trace | None = None,
         fuel: int = FUEL,
     ) -> None:
         """Run a launch to its end.
@@ -126,8 +105,6 @@ class Kernel:
             The arrays of the launch; needed by kernels loaded with ``watch``.
         blocks : sequence of int, optional
             The blocks to run, by default all of them.
-        trace : Trace, optional
-            Receives the accesses; for kernels loaded with ``count``.
         fuel : int
             Jumps backwards, after which a kernel that is watched or counted is stopped.
 
@@ -139,7 +116,7 @@ class Kernel:
             A watched kernel did what it must not do, threads waited at different barriers, or the
             kernel went on for ever.
         """
-        self._check(grid, block, parameters, shared, order, memory, trace)
+        self._check(grid, block, parameters, shared, order, memory)
         numbers = np.arange(math.prod(grid)) if blocks is None else np.array(blocks, np.int64)
         if order == "random" and numbers.size > 1:
             numbers = np.random.default_rng(seed).permutation(numbers)
@@ -154,31 +131,15 @@ class Kernel:
         start = -held.ctypes.data % SHARED_ALIGNMENT
         context[Word.PARAMETERS] = words.ctypes.data
         context[Word.SHARED] = held.ctypes.data + start
-        n_blocks = self.counts.shape[1]
-        counting = np.zeros(n_blocks, np.int64)
-        most = np.zeros((-(-n_threads // native.WARP), n_blocks), np.int64)
-        context[Word.COUNTS] = counting.ctypes.data
-        rows = np.zeros((trace.room if trace else 0, 5), np.int64)
-        context[Word.TRACE], context[Word.TRACE_ROOM] = rows.ctypes.data, len(rows)
+        context[Word.COUNTS] = self.counts.ctypes.data
         points = np.zeros(n_threads, np.int64)
         frames = np.zeros((n_threads, self.frame_bytes), np.uint8)
         watching = None
         if memory is not None:
             watching = checks.Watch(self.program, memory, context, words, frames, shared)
-        traced = np.ones(len(numbers), np.bool_)
-        if trace is not None and trace.blocks is not None:
-            traced = np.isin(numbers, trace.blocks)
-        warps = np.ones(len(most), np.bool_)
-        if trace is not None and trace.warps is not None:
-            warps = np.isin(np.arange(len(most)), trace.warps)
         ended, where = native.run_blocks(
-            self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed,
-            counting, self.counts, most, traced, warps,
-        )  # fmt: skip
-        if trace is not None:
-            trace.shared = int(context[Word.SHARED])
-            trace.missed = max(0, int(context[Word.TRACED]) - len(rows))
-            trace.rows = rows[: context[Word.TRACED]]
+            self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed
+        )
         faults = watching.faults() if watching else []
         faults += checks.faults_of_end(self.program, ended, where, points)
         if faults:
@@ -192,7 +153,6 @@ class Kernel:
         shared: int,
         order: str,
         memory: checks.Memory | None,
-        trace: Trace | None,
     ) -> None:
         """Raise ValueError where a driver would refuse the launch, or the machine must."""
         if not 0 < math.prod(block) <= MOST_THREADS or min(block) < 1:
@@ -215,8 +175,6 @@ class Kernel:
             raise ValueError("memory: a watched kernel needs the arrays of the launch.")
         if memory is not None and not self.options.watch:
             raise ValueError("memory: load the kernel with watch=True to watch its accesses.")
-        if trace is not None and not self.options.count:
-            raise ValueError("trace: load the kernel with count=True to trace its accesses.")
 
 
 def load(
@@ -237,7 +195,7 @@ def load(
     watch : bool, default False
         Check every access to memory; see ``checks``.
     count : bool, default False
-        Count how often basic blocks are run, and allow traces.
+        Count how often basic blocks are run.
     keep : bool, default True
         Keep what has been compiled on disk.
 

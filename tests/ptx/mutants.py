@@ -180,7 +180,7 @@ class Subject:
         for recording in recordings:
             counting.counts[:] = 0
             recording.run(counting, *ORDERS[0])
-            covered.append(counting.counts[0] > 0)
+            covered.append(counting.counts > 0)
         # The last of the best: arrays hold most then.
         best = max(range(len(covered)), key=lambda k: (covered[k].sum(), k))
         self.recording = recordings[best]

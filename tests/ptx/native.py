@@ -26,9 +26,7 @@ W_BLOCKS_X, W_BLOCKS_Y = int(Word.BLOCKS_X), int(Word.BLOCKS_Y)
 W_BLOCK_X, W_BLOCK, W_THREAD_X, W_THREAD = (
     int(Word.BLOCK_X), int(Word.BLOCK), int(Word.THREAD_X), int(Word.THREAD)
 )  # fmt: skip
-W_TRACE_ROOM = int(Word.TRACE_ROOM)
 W_EPOCH, W_BLOCK_EPOCH = int(Word.EPOCH), int(Word.BLOCK_EPOCH)
-WARP = 32
 
 
 @intrinsic
@@ -80,11 +78,6 @@ def run_blocks(
     points: Any,
     order: int,
     seed: int,
-    counts: Any,
-    warp_counts: Any,
-    most: Any,
-    traced: Any,
-    warps: Any,
 ) -> tuple[int, int]:
     """Run blocks, and return how that ended and in which block.
 
@@ -101,16 +94,6 @@ def run_blocks(
         Where each thread is: the result of ``phase``. On a divergence it remains as it was.
     order, seed : int
         The order of the threads.
-    counts, warp_counts : int64 arrays, a place for each basic block
-        The first is what the kernel counts in for one thread and phase, or of length zero; the
-        second receives the sums over threads (row 0) and, over warps and phases, of the largest
-        count of a warp's threads (row 1).
-    most : int64 array of shape (warps, basic blocks)
-        Scratch space.
-    traced : bool array, as long as ``blocks``
-        Which of them are traced.
-    warps : bool array
-        Which warps of a block are traced.
     """
     n = points.size
     at_context = context.ctypes.data
@@ -118,10 +101,9 @@ def run_blocks(
     sequence = np.arange(n)
     if order == REVERSED:
         sequence = sequence[::-1].copy()
-    room = context[W_TRACE_ROOM]
     in_a_row = context[W_THREADS_X] == n  # as all blocks of gpuens are
     first_frame, frame_bytes = frames.ctypes.data, frames.shape[1]
-    for k, block in enumerate(blocks):
+    for block in blocks:
         set_block(context, block)
         points[:] = 0
         context[W_EPOCH] += 1
@@ -139,20 +121,14 @@ def run_blocks(
                     context[W_THREAD] = context[W_THREAD_X] = t
                 else:
                     set_thread(context, t)
-                if room > 0:
-                    context[W_TRACE_ROOM] = room if traced[k] and warps[t // WARP] else 0
                 point = call_phase(phase, at_context, first_frame + t * frame_bytes, points[t])
                 points[t] = point
-                if counts.size > 0:
-                    take_counts(counts, warp_counts, most, t // WARP)
                 if point == RAN_AWAY:
                     return STOPPED, block
                 if point != DONE:
                     running = True
                     diverged = diverged or (reached != DONE and reached != point)
                     reached = point
-            if counts.size > 0:
-                take_most(warp_counts, most)
             if diverged:
                 return DIVERGED, block
             context[W_EPOCH] += 1
@@ -176,22 +152,3 @@ def set_thread(context: Any, thread: int) -> None:
     context[W_THREAD_X] = thread % context[W_THREADS_X]
     context[W_THREAD_X + 1] = rest % context[W_THREADS_Y]
     context[W_THREAD_X + 2] = rest // context[W_THREADS_Y]
-
-
-@njit(cache=True)
-def take_counts(counts: Any, totals: Any, most: Any, warp: int) -> None:
-    """Add what a thread has counted, and start again."""
-    for k in range(counts.size):
-        n = counts[k]
-        if n > 0:
-            totals[0, k] += n
-            most[warp, k] = max(most[warp, k], n)
-            counts[k] = 0
-
-
-@njit(cache=True)
-def take_most(totals: Any, most: Any) -> None:
-    for warp in range(most.shape[0]):
-        for k in range(most.shape[1]):
-            totals[1, k] += most[warp, k]
-            most[warp, k] = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import joblib
@@ -239,8 +240,9 @@ LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 class TestTables:
-    @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-    @all_kinds
+    @pytest.mark.parametrize(
+        "cls, layout", list(zip(cycle(TREES + FORESTS), LAYOUTS.values())), ids=LAYOUTS
+    )
     def test_any_container(self, cls, layout):
         X, y = data_for(cls)
         X = X[:150].astype(np.float32)

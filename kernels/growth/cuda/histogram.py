@@ -12,10 +12,10 @@ The two planes fill 64 KB, which a block gets on every architecture. They are ap
 holds 4 bytes: g and h side by side would use every other bank for each. Blocks beside each other
 have the same rows, and other features.
 
-There is one layout for all tables. By the model (``benchmarks/model/layouts.py``; nothing was
-measured on hardware) no other one of the same records and codes saves more than 9 % of a tree on an
-H100, the most where 20 features leave 12 lanes idle, and none saves anything on a T4, which waits
-for its memory although a block takes a multiprocessor's shared memory alone.
+There is one layout for all tables. By the instructions and accesses of the compiled kernels
+(nothing was measured on hardware) no other one of the same records and codes saves more than 9 % of
+a tree on an H100, the most where 20 features leave 12 lanes idle, and none saves anything on a T4,
+which waits for its memory although a block takes a multiprocessor's shared memory alone.
 """
 
 from __future__ import annotations

@@ -97,6 +97,7 @@ def test_units_of_targets_do_not_matter():
     assert (scaled.forest_.feature == plain.forest_.feature).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_ten_classes_are_learned_better():
     X, y = load_digits(return_X_y=True)
     fit, held_out = slice(0, 1200), slice(1200, None)

@@ -90,7 +90,7 @@ class Gpu:
         return self.pinned[-1]
 
 
-@pytest.fixture(params=range(12))
+@pytest.fixture(params=range(4))
 def gpu(request: Any, monkeypatch: pytest.MonkeyPatch) -> Gpu:
     made = Gpu(request.param)
     monkeypatch.setattr(chunks, "is_simulated", lambda: False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -80,6 +81,10 @@ def name_of(loss):
     return type(loss).__name__
 
 
+def name_of_value(value):
+    return name_of(value) if isinstance(value, tuple) else None
+
+
 def inputs(loss, n, seed=0):
     rng = np.random.default_rng(seed)
     y, raw, shift = rng.normal(size=n) * 3, rng.normal(size=n) * 5, rng.normal(size=n)
@@ -103,10 +108,15 @@ def run(target, loss, y, raw, shift, weight):
     return target.host(g), target.host(h), Totals(*totals)
 
 
-@pytest.mark.parametrize("n", [1, 2, SUM_CHUNK - 1, SUM_CHUNK, 5 * SUM_CHUNK + 7])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shifted", [False, True])
-@pytest.mark.parametrize("loss", LOSS_OBJECTS, ids=name_of)
+NUMBERS_OF_ROWS = (1, 2, SUM_CHUNK - 1, SUM_CHUNK, 5 * SUM_CHUNK + 7)
+FORMULAS = product(LOSS_OBJECTS, (False, True), (False, True))
+
+
+@pytest.mark.parametrize(
+    ("loss", "shifted", "weighted", "n"),
+    [(*formula, n) for formula, n in zip(FORMULAS, cycle(NUMBERS_OF_ROWS))],
+    ids=name_of_value,
+)
 def test_parity(target, oracle, same, loss, shifted, weighted, n):
     y, raw, shift, weight = inputs(loss, target.rows(n, simulated=SUM_CHUNK + 7))
     args = loss, y, raw, shift if shifted else NONE, weight if weighted else NONE

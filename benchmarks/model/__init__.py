@@ -1,1 +1,0 @@
-"""A model of the CUDA kernels' time on cards that are not here."""
