@@ -39,7 +39,7 @@ precompiled.FOLDER = Path({folder!r})
 def arrays(n):
     return cupy.zeros((3, n)), cupy.zeros((3, n), np.int32), cupy.zeros((3, 7))
 def launch(given, *, blocks=4, threads=256, factor=0.5, shared=0):
-    target.launch(add_values, blocks, threads, *given, factor, shared=shared)
+    target.launch(add_values, blocks, threads, *given, factor, cupy.zeros(0), shared=shared)
 def outcome(action, *args, **settings):
     try:
         with placement.resolve_device("cuda").active():

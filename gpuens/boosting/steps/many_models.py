@@ -1,0 +1,428 @@
+"""Boosting of several models of one table, whose trees grow together.
+
+Each model is trained by its own ``fit`` in a thread of its own, of which one runs at a time, as
+coroutines do. In every round all models meet: the last one to ask for its round is followed by the
+gradients, the growth and the updates of all, in a few launches of a GPU; then each goes on with its
+trees, metrics, callbacks and early stopping. A model that stops leaves, and the others meet without
+it. So a model is bit for bit the one that its ``fit`` trains alone::
+
+    model 0   read, bin, ask |                 | trees, metrics, ask |             | ...
+    model 1                  | read, bin, ask  |                     | trees, stop |
+    all                                     round 0                              round 1 of 0 ...
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from ...devices.placement import places_beside
+from ...estimators.training import one_of_many
+from ...kernels.boosting.many_models import (
+    ModelTrees,
+    StepLimits,
+    add_values_of_models,
+    batch_of,
+    grow_models,
+    lines_of,
+    newton_steps_of_models,
+)
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import ONE_WORKER
+from ...kernels.runtime.dtypes import Codes, Totals, Update
+from ...kernels.statistics.gradients import gradients_of_outputs
+from ...losses import Loss
+from ..round_data import GrownRound, OutputTree, Round, Training
+from ..rounds import BoostingRounds
+from .plain import Batch, Gradients, LeafValues, RowSampler, Updates, batch_size, params_of
+
+Result = TypeVar("Result")
+
+meeting_here: contextvars.ContextVar[Meeting | None] = contextvars.ContextVar(
+    "meeting_here", default=None
+)
+"""The meeting that the models of this thread take part in."""
+
+
+def run_together(functions: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Return the results of functions, each of which fits a model, and may do other things too;
+    the models that can meet (see ``can_meet``) grow together.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Nothing is kept.
+    """
+    meeting, place = Meeting(len(functions)), places_beside(own_streams=False)
+
+    def run(function: Callable[[], Result]) -> Result:
+        with meeting.taking_part(), place():
+            return function()
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        contexts = [contextvars.copy_context() for _ in functions]
+        started = zip(contexts, functions, strict=True)
+        futures = [pool.submit(own.run, run, function) for own, function in started]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            meeting.end()
+            raise
+
+
+def can_meet(training: Training) -> bool:
+    """Return whether a model's rounds can be joined with those of others: plain trees on a table in
+    the memory of one device."""
+    settings, rows = training.settings, training.rows
+    shape = training.loss.n_outputs, training.n_rows, training.n_bins.size
+    is_plain = not (settings.one_tree or settings.in_pieces or settings.line_search)
+    is_plain = is_plain and settings.ridge is None and not settings.params.is_symmetric
+    fits = batch_size(*shape, settings.params, training.device) == training.loss.n_outputs
+    return is_plain and fits and isinstance(rows.codes, Codes) and rows.workers is ONE_WORKER
+
+
+class Meeting:
+    """The models that are trained together, ``n_models`` at the beginning.
+
+    All that threads do, they do while they have ``_turn``; those that wait for the others give it
+    up. So nothing here needs another lock, and neither do the arrays that models share.
+    """
+
+    def __init__(self, n_models: int) -> None:
+        self._turn = threading.Condition()
+        self._n_models, self._has_ended = n_models, False
+        self._asked: list[AskedRound] = []
+        self._tables: list[Training] = []
+        self._batches: dict[tuple[int, ...], JoinedModels] = {}
+
+    @contextmanager
+    def taking_part(self) -> Iterator[None]:
+        """Run one of the models; others run when it waits for its round, and at the end."""
+        token, token_of_many = meeting_here.set(self), one_of_many.set(True)
+        with self._turn:
+            try:
+                yield
+            finally:
+                self._n_models -= 1
+                self._turn.notify_all()
+        meeting_here.reset(token)
+        one_of_many.reset(token_of_many)
+
+    def end(self) -> None:
+        """Have all models end that wait for a round."""
+        with self._turn:
+            self._has_ended = True
+            self._turn.notify_all()
+
+    def known(self, training: Training) -> Training:
+        """Return the first training that has the same bins of its rows, whose arrays all share, or
+        this one."""
+        codes: Any = training.rows.codes
+        device = training.device
+        for other in self._tables:
+            is_same = other.device == device and _are_equal(other.n_bins, training.n_bins)
+            if is_same and _are_equal(cast(Codes, other.rows.codes).rows, codes.rows):
+                return other
+        self._tables.append(training)
+        return training
+
+    def wait_for(self, model: RoundsTogether, index: int) -> AskedRound:
+        """Ask for a round, and wait until it has begun; the first of the models begins it when all
+        have asked.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The meeting has ended.
+        """
+        own = AskedRound(model, index)
+        self._asked.append(own)
+        self._turn.notify_all()
+        while own.joined is None:
+            if self._has_ended:
+                raise KeyboardInterrupt
+            if len(self._asked) == self._n_models and own is min(self._asked, key=_number_of):
+                self._begin()
+                self._turn.notify_all()
+            else:
+                self._turn.wait()
+        return own
+
+    def _begin(self) -> None:
+        asked, self._asked = sorted(self._asked, key=_number_of), []
+        joined = JoinedRound(self._batches_of, asked)
+        for own in asked:
+            own.joined = joined
+        joined.start()
+
+    def _batches_of(self, asked: Sequence[AskedRound]) -> list[tuple[JoinedModels, list[Any]]]:
+        """Return rounds in batches of models that can grow together and fit into memory; their
+        arrays are kept from round to round as long as no model leaves."""
+        parts: list[list[AskedRound]] = []
+        latest: dict[Any, list[AskedRound]] = {}
+        for own in asked:
+            part = latest.get(own.model.joins)
+            if part is None or not own.model.fits(part):
+                part = latest[own.model.joins] = []
+                parts.append(part)
+            part.append(own)
+        keys = [tuple(own.model.number for own in part) for part in parts]
+        before, self._batches = self._batches, {}
+        for key, part in zip(keys, parts, strict=True):
+            kept = before.pop(key, None)
+            self._batches[key] = kept or JoinedModels([own.model for own in part])
+        return list(zip(self._batches.values(), parts, strict=True))
+
+
+@dataclass(eq=False)
+class AskedRound:
+    """A round that a model has asked for: its trees, or the error that ends the training."""
+
+    model: RoundsTogether
+    index: int
+    joined: JoinedRound | None = None
+    round: Any = None
+    totals: Sequence[Totals] = ()
+    trees: list[OutputTree] = field(default_factory=list)
+    error: Exception | None = None
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Keep an error for the model, while the others go on."""
+        try:
+            yield
+        except Exception as error:
+            self.error = error
+
+
+class RoundsTogether(BoostingRounds):
+    """The rounds of a model that meets others in every one.
+
+    Attributes
+    ----------
+    number : int
+        Of the model among those that meet.
+    joins : hashable
+        What it has in common with the models that it can grow with.
+    """
+
+    gradients: GivenGradients
+    _numbers = 0
+
+    def __init__(self, meeting: Meeting, training: Training, *others: Any) -> None:
+        self._meeting, table = meeting, meeting.known(training)
+        training.rows.codes = table.rows.codes  # binned once
+        rules, settings = training.settings.rules, training.settings
+        of_features = [own.tobytes() for own in (rules.monotone, rules.categorical)]
+        self.joins = (
+            id(table), rules.groups, *of_features, rules.cat_smooth.tobytes(),
+            batch_of(settings.params),
+        )  # fmt: skip
+        RoundsTogether._numbers += 1
+        self.number = RoundsTogether._numbers
+        super().__init__(training, *others)
+
+    def _choose_steps(self, are_rows_watched: bool) -> None:
+        training = self.training
+        self.gradients = GivenGradients(training, training.loss.n_outputs)
+        self._sampler = RowSampler(training, self.gradients)
+        self._leaf_values = LeafValues(training, self.gradients)
+        self._updates = Updates(training, self.others)
+
+    def fits(self, part: Sequence[AskedRound]) -> bool:
+        """Return whether a batch has room for the trees of this model too."""
+        training = self.training
+        n_trees = training.loss.n_outputs + sum(len(own.model.outputs) for own in part)
+        shape = n_trees, training.n_rows, training.n_bins.size
+        return batch_size(*shape, training.settings.params, training.device) == n_trees
+
+    @property
+    def outputs(self) -> range:
+        return range(self.training.loss.n_outputs)
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether the values of leaves are Newton steps as they are."""
+        is_plain = type(self.training.loss).leaf_values is Loss.leaf_values
+        return is_plain and not self.training.settings.rules.monotone.any()
+
+    def start(self, index: int) -> AskedRound:  # type: ignore[override]
+        return self._meeting.wait_for(self, index)
+
+    def finish(self, started: AskedRound) -> GrownRound:  # type: ignore[override]
+        if started.joined is not None:
+            started.joined.finish()
+        if started.error is not None:
+            raise started.error
+        self.end(started.round)
+        return GrownRound(started.index, started.trees)
+
+    def growing(self, asked: AskedRound) -> ModelTrees:
+        """Return what the trees of a round grow on."""
+        training, sample = self.training, asked.round.sample
+        draws, params = training.draws(asked.round, self.outputs), params_of(training, sample)
+        return ModelTrees(sample.rows, draws, asked.totals, params)
+
+    def limits(self, round_: Round) -> StepLimits:
+        params = self.training.settings.params
+        largest = round_.loss.largest_step(round_.rate)
+        return StepLimits(params.l2, params.min_sum_hessian, largest)
+
+    def take(self, asked: AskedRound, trees: Any, values: Any) -> None:
+        """Take the trees of a round, whose values may be known, and find the leaves of the rows
+        that they have not been grown on."""
+        batch = Batch(self.outputs, asked.totals, trees, values)
+        asked.trees = self._leaf_values.trees(asked.round, batch)
+        for tree in asked.trees if asked.round.sample.rows.size else ():
+            tree.find_leaves(self.training.rows.codes, tree.leaf)
+
+    def add_to_others(self, trees: list[OutputTree]) -> None:
+        self._updates.add_to_others(trees)
+
+
+class GivenGradients(Gradients):
+    """Gradients of which those of the next round may have been computed with other models'."""
+
+    given: Sequence[Totals] | None = None
+
+    def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
+        found, self.given = self.given, None
+        return super()._fill(round_, outputs, update) if found is None else found
+
+
+class JoinedModels:
+    """Models whose raw predictions and gradients are lines of the same arrays, beside each other.
+
+    Attributes
+    ----------
+    raw, g, h : float64 and float32, shape (n_trees, n_rows), on the device
+    target : Array or None
+        Of all trees, or of each, where one launch may compute the gradients of all.
+    """
+
+    def __init__(self, models: Sequence[RoundsTogether]) -> None:
+        self.models, first = models, models[0].training
+        shape, xp = (sum(len(own.outputs) for own in models), first.n_rows), first.device.xp
+        self.raw = xp.empty(shape, dtype=xp.float64)
+        self.g, self.h = (xp.empty(shape, dtype=xp.float32) for _ in range(2))
+        for model, own in zip(models, lines_of([len(m.outputs) for m in models]), strict=True):
+            self.raw[own] = model.training.rows.raw
+            model.training.rows.raw = self.raw[own]
+            model.gradients.g, model.gradients.h = self.g[own], self.h[own]
+        self.target = self._common_target()
+
+    def _common_target(self) -> Array | None:
+        """Return the target, or None: losses of several outputs share more than a launch, and
+        weights that differ would need one each."""
+        trainings = [model.training for model in self.models]
+        first = trainings[0]
+        for own in trainings:
+            loss = type(own.loss)
+            is_plain = loss.gradients is Loss.gradients and loss.shared is Loss.shared
+            if own.loss.n_outputs > 1 or not is_plain or loss is not type(first.loss):
+                return None
+            if not _are_equal(own.rows.weight, first.rows.weight):
+                return None
+        targets = [own.loss.targets(own.rows.y, 0, own.device) for own in trainings]
+        if all(_are_equal(own, targets[0]) for own in targets):
+            return targets[0]
+        return first.device.xp.stack(targets)
+
+    def compute_gradients(self, asked: Sequence[AskedRound]) -> None:
+        """Compute the gradients of a round of all models."""
+        losses = [own.round.loss for own in asked]
+        if self.target is not None and len({loss.formula(0) for loss in losses}) == 1:
+            nothing, weight = self.raw[0, :0], self.models[0].training.rows.weight
+            what = self.target, self.raw, nothing, weight, self.g, self.h
+            totals = gradients_of_outputs(losses[0].formula(0), *what)
+            for own, found in zip(asked, totals, strict=True):
+                own.model.gradients.given = [found]
+        for own in asked:
+            with own.trying():
+                own.totals = own.model.gradients.compute(own.round, own.model.outputs)
+
+
+class JoinedRound:
+    """A round of all models that have asked for one.
+
+    Parameters
+    ----------
+    batches_of : callable
+        Returns the batches of models that rounds are grown in.
+    asked : sequence of AskedRound
+    """
+
+    def __init__(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> None:
+        self._steps = self._run(batches_of, asked)
+
+    def start(self) -> None:
+        """Begin: a GPU grows the first batch of trees afterwards."""
+        next(self._steps)
+
+    def finish(self) -> None:
+        """Complete the round, unless another model has done so already."""
+        for _ in self._steps:
+            pass
+
+    def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Iterator[None]:
+        for own in asked:
+            with own.trying():
+                own.round = own.model.begin(own.index)
+        well = [own for own in asked if own.error is None]
+        for joined, part in self._measured(batches_of, well):
+            try:
+                steps = self._grow(joined, part)
+                next(steps)
+                yield
+                next(steps, None)
+            except Exception as error:
+                for own in part:
+                    own.error = error
+        yield
+
+    def _measured(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Any:
+        """Compute the gradients of all models, and return the batches of those that have finite
+        ones: the others' lines are taken out of the arrays."""
+        while True:
+            batches = batches_of(asked)
+            for joined, part in batches:
+                joined.compute_gradients(part)
+            well = [own for own in asked if own.error is None]
+            if len(well) == len(asked):
+                return batches
+            asked = well
+
+    def _grow(self, joined: JoinedModels, part: Sequence[AskedRound]) -> Iterator[None]:
+        """Grow the trees of a batch, and behind the ``yield`` add them to the predictions."""
+        training = joined.models[0].training
+        codes, what = cast(Codes, training.rows.codes), (joined.g, joined.h)
+        models = [own.model.growing(own) for own in part]
+        grown = grow_models(codes, training.n_bins, *what, models, training.settings.rules)
+        values: Sequence[Any] = [None] * len(part)
+        if all(own.model.takes_steps for own in part):
+            limits = [own.model.limits(own.round) for own in part]
+            values = newton_steps_of_models(grown, *what, models, limits)
+        yield
+        for own, trees, steps in zip(part, grown, values, strict=True):
+            own.model.take(own, trees, steps)
+        found = [[tree.values for tree in own.trees] for own in part]
+        add_values_of_models(joined.raw, grown, found, [own.trees[0].factor for own in part])
+        for own in part:
+            own.model.add_to_others(own.trees)
+
+
+def _number_of(asked: AskedRound) -> int:
+    return asked.model.number
+
+
+def _are_equal(one: Array, other: Array) -> bool:
+    """Return whether two arrays hold the same values of the same type."""
+    if one is other:
+        return True
+    is_alike = one.shape == other.shape and one.dtype == other.dtype
+    return is_alike and bool((one == other).all())
