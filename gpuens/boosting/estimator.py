@@ -305,10 +305,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             plan = replace(plan, n_rounds=found)
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
         rounds: BoostingRounds
+        meeting = meeting_here.get()
         if dropout:
             rounds = DropoutRounds(dropout, *of_rounds)
-        elif (meeting := meeting_here.get()) is not None and can_meet(training):
-            rounds = RoundsTogether(meeting, *of_rounds)
+        elif meeting is not None and can_meet(training):
+            meeting.share_table(training)
+            rounds = RoundsTogether(*of_rounds)
+            rounds.verbose = bool(self.verbose)
         else:
             rounds = BoostingRounds(*of_rounds)
         result = rounds.result(train(rounds, plan))

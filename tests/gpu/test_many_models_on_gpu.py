@@ -41,7 +41,8 @@ def fitted(kind, settings, y, device, **further):
     models = [kind(**{"n_estimators": 3, "device": device} | own) for own in settings]
     if device == "cpu":
         return [model.fit(X, y, **further) for model in models]
-    return run_together([lambda model=model: model.fit(X, y, **further) for model in models])
+    fits = [lambda model=model: model.fit(X, y, **further) for model in models]
+    return run_together(fits, len(fits))
 
 
 def require_equal(kind, settings, y, **further):
@@ -70,7 +71,7 @@ def test_targets_differ(cupy):
     targets = [TARGET, TARGET**2, 3 - TARGET]
     models = [GradientBoostingRegressor(n_estimators=3, device="cuda") for _ in targets]
     pairs = zip(models, targets, strict=True)
-    run_together([lambda model=model, y=y: model.fit(X, y) for model, y in pairs])
+    run_together([lambda model=model, y=y: model.fit(X, y) for model, y in pairs], 3)
     for model, y in zip(models, targets, strict=True):
         alone = GradientBoostingRegressor(n_estimators=3, device="cpu").fit(X, y)
         assert model.forest_.fingerprint() == alone.forest_.fingerprint()

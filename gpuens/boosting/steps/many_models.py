@@ -14,9 +14,11 @@ it. So a model is bit for bit the one that its ``fit`` trains alone::
 from __future__ import annotations
 
 import contextvars
+import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -49,29 +51,32 @@ meeting_here: contextvars.ContextVar[Meeting | None] = contextvars.ContextVar(
 """The meeting that the models of this thread take part in."""
 
 
-def run_together(functions: Sequence[Callable[[], Result]]) -> list[Result]:
+def run_together(functions: Sequence[Callable[[], Result]], most: int) -> list[Result]:
     """Return the results of functions, each of which fits a model, and may do other things too;
-    the models that can meet (see ``can_meet``) grow together.
+    the models that can meet (see ``can_meet``) grow together, at most so many at a time.
 
     Raises
     ------
     KeyboardInterrupt
         Nothing is kept.
     """
-    meeting, place = Meeting(len(functions)), places_beside(own_streams=False)
+    n_threads = min(most, len(functions))
+    meeting = Meeting(n_threads)
 
-    def run(function: Callable[[], Result]) -> Result:
-        with meeting.taking_part(), place():
-            return function()
-
-    with ThreadPoolExecutor(len(functions)) as pool:
+    with ThreadPoolExecutor(n_threads) as pool:
         contexts = [contextvars.copy_context() for _ in functions]
-        started = zip(contexts, functions, strict=True)
-        futures = [pool.submit(own.run, run, function) for own, function in started]
         try:
+            started = zip(contexts, map(meeting.taking_part_in, functions), strict=True)
+            futures = [pool.submit(context.run, function) for context, function in started]
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            errors = [future.exception() for future in futures if future in done]
+            # The others end with KeyboardInterrupt, as the meeting does.
+            for error in sorted(filter(None, errors), key=_is_interrupt):
+                raise error
             return [future.result() for future in futures]
         except BaseException:
             meeting.end()
+            pool.shutdown(cancel_futures=True)
             raise
 
 
@@ -86,32 +91,55 @@ def can_meet(training: Training) -> bool:
     return is_plain and fits and isinstance(rows.codes, Codes) and rows.workers is ONE_WORKER
 
 
+def joins_on_gpu(training: Training) -> bool:
+    """Return whether trainings that a search starts together should be joined: on a GPU."""
+    return training.device.runs_ahead and can_meet(training)
+
+
 class Meeting:
-    """The models that are trained together, ``n_models`` at the beginning.
+    """The models that are trained together.
 
     All that threads do, they do while they have ``_turn``; those that wait for the others give it
-    up. So nothing here needs another lock, and neither do the arrays that models share.
+    up. So the arrays that models share need no other lock.
+
+    Parameters
+    ----------
+    n_expected : int
+        Models that are certain to take part, for whom the others wait.
     """
 
-    def __init__(self, n_models: int) -> None:
-        self._turn = threading.Condition()
-        self._n_models, self._has_ended = n_models, False
+    def __init__(self, n_expected: int = 0) -> None:
+        self._place = places_beside(own_streams=False)
+        self._turn, self._counting = threading.Condition(), threading.Lock()
+        self._n_models = self._n_expected = n_expected
+        self._n_asking, self._has_ended = 0, False
         self._asked: list[AskedRound] = []
         self._tables: list[Training] = []
         self._batches: dict[tuple[int, ...], JoinedModels] = {}
 
-    @contextmanager
-    def taking_part(self) -> Iterator[None]:
-        """Run one of the models; others run when it waits for its round, and at the end."""
-        token, token_of_many = meeting_here.set(self), one_of_many.set(True)
-        with self._turn:
-            try:
-                yield
-            finally:
-                self._n_models -= 1
-                self._turn.notify_all()
-        meeting_here.reset(token)
-        one_of_many.reset(token_of_many)
+    def taking_part_in(self, function: Callable[[], Result]) -> Callable[[], Result]:
+        """Return a function that does the same in another thread, as one of the models; others run
+        when it waits for its round, and at the end."""
+
+        def run() -> Result:
+            with self._counting:
+                self._n_models += self._n_expected == 0
+                self._n_expected = max(self._n_expected - 1, 0)
+            with self._turn, self._place():
+                tokens = meeting_here.set(self), one_of_many.set(True)
+                try:
+                    return function()
+                except BaseException:
+                    self._has_ended = True
+                    raise
+                finally:
+                    meeting_here.reset(tokens[0])
+                    one_of_many.reset(tokens[1])
+                    with self._counting:
+                        self._n_models -= 1
+                    self._turn.notify_all()
+
+        return run
 
     def end(self) -> None:
         """Have all models end that wait for a round."""
@@ -119,42 +147,45 @@ class Meeting:
             self._has_ended = True
             self._turn.notify_all()
 
-    def known(self, training: Training) -> Training:
-        """Return the first training that has the same bins of its rows, whose arrays all share, or
-        this one."""
+    def share_table(self, training: Training) -> None:
+        """Let a training have the bins of another one, if they are the same."""
         codes: Any = training.rows.codes
         device = training.device
         for other in self._tables:
             is_same = other.device == device and _are_equal(other.n_bins, training.n_bins)
             if is_same and _are_equal(cast(Codes, other.rows.codes).rows, codes.rows):
-                return other
+                training.rows.codes = other.rows.codes
+                return
         self._tables.append(training)
-        return training
 
-    def wait_for(self, model: RoundsTogether, index: int) -> AskedRound:
-        """Ask for a round, and wait until it has begun; the first of the models begins it when all
-        have asked.
+    def wait_for(self, models: Sequence[RoundsTogether], index: int) -> list[AskedRound]:
+        """Ask for a round of the models of this thread, and wait until it has begun; the thread of
+        the first model begins it when all have asked.
 
         Raises
         ------
         KeyboardInterrupt
             The meeting has ended.
         """
-        own = AskedRound(model, index)
-        self._asked.append(own)
-        self._turn.notify_all()
-        while own.joined is None:
-            if self._has_ended:
-                raise KeyboardInterrupt
-            if len(self._asked) == self._n_models and own is min(self._asked, key=_number_of):
-                self._begin()
-                self._turn.notify_all()
-            else:
-                self._turn.wait()
+        own = [AskedRound(model, index) for model in models]
+        with self._turn:
+            self._asked += own
+            self._n_asking += 1
+            self._turn.notify_all()
+            while own[0].joined is None:
+                if self._has_ended:
+                    raise KeyboardInterrupt
+                is_first = own[0] is min(self._asked, key=_number_of)
+                if is_first and self._n_asking >= self._n_models:
+                    self._begin()
+                    self._turn.notify_all()
+                else:
+                    self._turn.wait()
         return own
 
     def _begin(self) -> None:
         asked, self._asked = sorted(self._asked, key=_number_of), []
+        self._n_asking = 0
         joined = JoinedRound(self._batches_of, asked)
         for own in asked:
             own.joined = joined
@@ -173,6 +204,9 @@ class Meeting:
             part.append(own)
         keys = [tuple(own.model.number for own in part) for part in parts]
         before, self._batches = self._batches, {}
+        if any(own.model.verbose for own in asked) and keys != list(before):
+            sizes = " + ".join(str(len(part)) for part in parts)
+            print(f"{len(asked)} models grow in {len(parts)} batches: {sizes}.", file=sys.stderr)
         for key, part in zip(keys, parts, strict=True):
             kept = before.pop(key, None)
             self._batches[key] = kept or JoinedModels([own.model for own in part])
@@ -207,25 +241,24 @@ class RoundsTogether(BoostingRounds):
     ----------
     number : int
         Of the model among those that meet.
+    verbose : bool
     joins : hashable
         What it has in common with the models that it can grow with.
     """
 
     gradients: GivenGradients
-    _numbers = 0
+    verbose = False
+    _numbers = itertools.count()
 
-    def __init__(self, meeting: Meeting, training: Training, *others: Any) -> None:
-        self._meeting, table = meeting, meeting.known(training)
-        training.rows.codes = table.rows.codes  # binned once
-        rules, settings = training.settings.rules, training.settings
+    def __init__(self, training: Training, *others: Any) -> None:
+        super().__init__(training, *others)
+        rules, params = training.settings.rules, training.settings.params
         of_features = [own.tobytes() for own in (rules.monotone, rules.categorical)]
         self.joins = (
-            id(table), rules.groups, *of_features, rules.cat_smooth.tobytes(),
-            batch_of(settings.params),
+            id(training.rows.codes), training.device.index, rules.groups, *of_features,
+            rules.cat_smooth.tobytes(), batch_of(params),
         )  # fmt: skip
-        RoundsTogether._numbers += 1
-        self.number = RoundsTogether._numbers
-        super().__init__(training, *others)
+        self.number = next(self._numbers)
 
     def _choose_steps(self, are_rows_watched: bool) -> None:
         training = self.training
@@ -251,10 +284,11 @@ class RoundsTogether(BoostingRounds):
         is_plain = type(self.training.loss).leaf_values is Loss.leaf_values
         return is_plain and not self.training.settings.rules.monotone.any()
 
-    def start(self, index: int) -> AskedRound:  # type: ignore[override]
-        return self._meeting.wait_for(self, index)
+    def start(self, index: int) -> Any:
+        meeting = meeting_here.get() or Meeting(1)
+        return meeting.wait_for([self], index)[0]
 
-    def finish(self, started: AskedRound) -> GrownRound:  # type: ignore[override]
+    def finish(self, started: Any) -> GrownRound:
         if started.joined is not None:
             started.joined.finish()
         if started.error is not None:
@@ -414,6 +448,10 @@ class JoinedRound:
         add_values_of_models(joined.raw, grown, found, [own.trees[0].factor for own in part])
         for own in part:
             own.model.add_to_others(own.trees)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _number_of(asked: AskedRound) -> int:
