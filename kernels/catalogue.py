@@ -177,7 +177,7 @@ def operations() -> Iterator[Entry]:
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
     steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE, TABLE)
-    yield Entry("newton_steps", take_steps, steps, 48)
+    yield Entry("newton_steps", take_steps, steps, 56)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
     arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))

@@ -19,7 +19,6 @@ from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
-from ..params import UNLIMITED
 from .best import give_back
 from .block import BLOCK, before, control, number_trees, share_of
 from .plan import (
@@ -108,12 +107,6 @@ def tree_of(x, k, n):
 
 
 @device_function
-def has_enough(frontier, params, x, k):
-    """Return whether both children of expansion k have ``min_samples_leaf`` rows."""
-    return is_enough(frontier, params_of(params, x.nodes[x.expand[k].node].tree), k)
-
-
-@device_function
 def part_expansions(frontier, params, x, n, sums, t):
     """Give children to the partitioned nodes that have enough rows on both sides, and list the
     others in ``recheck``. Return how many have got children."""
@@ -122,7 +115,8 @@ def part_expansions(frontier, params, x, n, sums, t):
     own = i64(0)
     for k in rolled(range(begin, end)):
         x.expand[k].n_left = x.filled[2 * k]
-        own += i64(has_enough(frontier, params, x, k))
+        settings = params_of(params, x.nodes[x.expand[k].node].tree)
+        own += i64(is_enough(frontier, settings, k))
     opened, n_opened = before(sums, own, t)
     n_nodes = x.state[fr.N_NODES]
     for k in rolled(range(begin, end)):
@@ -133,9 +127,9 @@ def part_expansions(frontier, params, x, n, sums, t):
         if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened
             plan.recheck_begin = k - opened
-        if has_enough(frontier, params, x, k):
-            own_params, left = params_of(params, tree), n_nodes + 2 * opened
-            add_children(frontier, own_params, node, left, x.expand[k].n_left)
+        settings = params_of(params, tree)
+        if is_enough(frontier, settings, k):
+            add_children(frontier, settings, node, n_nodes + 2 * opened, x.expand[k].n_left)
             opened += 1
         else:
             x.recheck[k - opened] = node
@@ -150,11 +144,12 @@ def part_expansions(frontier, params, x, n, sums, t):
 def looked_children(frontier, params, x, k):
     """Return which children of an expansion are looked at: bit 0 is the left one's, bit 1 the
     right one's."""
-    left = x.nodes[x.expand[k].node].child
+    node = x.nodes[x.expand[k].node]
+    left, settings = node.child, params_of(params, node.tree)
     found = i64(0)
     if left >= 0 and x.expand[k].closes == 0:
         for side in rolled(range(2)):
-            if can_split(frontier, params_of(params, x.nodes[left].tree), left + side):
+            if can_split(frontier, settings, left + side):
                 found |= i64(1) << side
     return found
 
@@ -397,14 +392,12 @@ else:
 
 @device_function
 def mark_splits(x, params, t):
-    """Mark the first nodes of the orders as chosen, where growth has a limit of leaves."""
+    """Mark the first nodes of the orders as chosen; without a limit of leaves orders are empty."""
     order = x.heap if x.counts[SIDE] == 0 else x.need
     for tree in rolled(range(x.trees.shape[0])):
-        most_leaves = params_of(params, tree).max_leaves
-        if most_leaves != UNLIMITED:
-            first = x.trees[tree].first
-            for at in rolled(range(t, min(x.plans[tree].length, most_leaves - 1), BLOCK)):
-                x.nodes[order[first + at]].chosen = 1
+        first, most_splits = x.trees[tree].first, params_of(params, tree).max_leaves - 1
+        for at in rolled(range(t, min(x.plans[tree].length, most_splits), BLOCK)):
+            x.nodes[order[first + at]].chosen = 1
 
 
 @kernel
