@@ -17,6 +17,7 @@ import contextvars
 import itertools
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -114,7 +115,7 @@ class Meeting:
         self._n_models = self._n_expected = n_expected
         self._n_asking, self._has_ended = 0, False
         self._asked: list[AskedRound] = []
-        self._tables: list[Training] = []
+        self._trainings: weakref.WeakSet[Training] = weakref.WeakSet()
         self._batches: dict[tuple[int, ...], JoinedModels] = {}
 
     def taking_part_in(self, function: Callable[[], Result]) -> Callable[[], Result]:
@@ -149,14 +150,14 @@ class Meeting:
 
     def share_table(self, training: Training) -> None:
         """Let a training have the bins of another one, if they are the same."""
-        codes: Any = training.rows.codes
-        device = training.device
-        for other in self._tables:
-            is_same = other.device == device and _are_equal(other.n_bins, training.n_bins)
-            if is_same and _are_equal(cast(Codes, other.rows.codes).rows, codes.rows):
-                training.rows.codes = other.rows.codes
-                return
-        self._tables.append(training)
+        own, known = training.rows, {id(other.rows.codes): other for other in self._trainings}
+        for other in known.values():
+            is_same = _are_equal(other.n_bins, training.n_bins) and other.device == training.device
+            rows = (cast(Codes, each.codes).rows for each in (own, other.rows))
+            if is_same and _are_equal(*rows):
+                own.codes = other.rows.codes
+                break
+        self._trainings.add(training)
 
     def wait_for(self, models: Sequence[RoundsTogether], index: int) -> list[AskedRound]:
         """Ask for a round of the models of this thread, and wait until it has begun; the thread of

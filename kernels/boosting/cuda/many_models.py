@@ -70,7 +70,8 @@ def grow_models(
     records, sizes = _records_of(g, h, models)
     keys = np.array([key for model in models for key in tree_keys(model)], np.uint64)
     frontier = _frontier_of(sizes, keys, models, n_bins, rules)
-    batch = start(codes, n_bins, records, frontier, params)
+    # Whichever thread grows the batch: models that share a table take turns.
+    batch = start(codes, n_bins, records, frontier, params, "models")
     return [TreesOfModel(batch, own) for own in lines]
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,8 @@ def grow(
         return grow_levels(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
-    return start(codes, n_bins, records, frontier, [params] * n_trees)
+    owner = threading.get_ident()
+    return start(codes, n_bins, records, frontier, [params] * n_trees, owner)
 
 
 def start(
@@ -85,9 +86,11 @@ def start(
     records: TreeRecords,
     frontier: Frontier,
     params: Sequence[GrowthParams],
+    owner: Hashable,
 ) -> GrowingTrees:
-    """Start to grow trees, each with settings of its own; all have a limit of leaves or none."""
-    workspace = workspace_of(codes, n_bins, records.words.size, frontier, params)
+    """Start to grow trees, each with settings of its own; all have a limit of leaves or none. Of an
+    owner one batch grows on the table at a time."""
+    workspace = workspace_of(codes, n_bins, records.words.size, frontier, params, owner)
     return GrowingTrees(workspace, codes, records, frontier, params)
 
 
@@ -178,15 +181,16 @@ def workspace_of(
     n_records: int,
     frontier: Frontier,
     params: Sequence[GrowthParams],
+    owner: Hashable,
 ) -> Workspace:
-    """Return the workspace of this thread's last batch on the table if the shape is the same, or
-    a new one."""
+    """Return the workspace of the owner's last batch on the table if the shape is the same, or a
+    new one."""
     n_records = rounded_up(n_records)
     key = (
         n_records, *(table.size for table in frontier), has_categories(frontier.rules),
         are_features_drawn(params, frontier), are_rows_counted(params),
     )  # fmt: skip
-    kept = derived(codes.rows, ("growth", threading.get_ident()), dict)
+    kept = derived(codes.rows, ("growth", owner), dict)
     if key not in kept:
         kept.clear()
         kept[key] = Workspace(codes, n_bins, n_records, frontier, params)

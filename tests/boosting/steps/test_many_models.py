@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from functools import partial
 
@@ -261,6 +262,20 @@ class TestOnADevice:
         name = "mean_test_score"
         np.testing.assert_array_equal(found.cv_results_[name], expected.cv_results_[name])
         require_equal([found.best_estimator_], [expected.best_estimator_])
+
+    def test_ctrl_c_ends_a_search(self, there):
+        """It keeps the settings that are finished."""
+
+        def interrupting(state):
+            if state.n_iterations == 300 and state.iteration == 3:
+                _thread.interrupt_main()
+
+        model = boosting(device="auto", callbacks=[interrupting])
+        grid = {"n_estimators": [3] * 8 + [300] * 8}
+        search = GridSearchCV(model, grid, cv=2, n_jobs=4, refit=False)
+        with pytest.warns(RuntimeWarning, match="was interrupted"):
+            search.fit(*there)
+        assert 4 <= len(search.cv_results_["params"]) < 16
 
     def test_the_number_of_rounds_is_searched(self, there, grown):
         how = {"n_estimators": "auto", "grow_policy": "lossguide", "learning_rate": 1.0}
