@@ -266,7 +266,7 @@ def plan_histograms(frontier, params, x, sums, counted, least_rows, share, least
         x.counts[N_LOOKED] = n_looked
         x.counts[N_COUNTED] = n_counted
     cuda.syncthreads()  # ``looked`` is complete
-    write_limits(frontier, params, n_pairs, x.looked, x.limits, n_looked, t)
+    write_limits(frontier, x.nodes, params, n_pairs, x.looked, x.limits, n_looked, t)
 
 
 @device_function
@@ -369,25 +369,25 @@ def draw_allowed(
         k = i64(thread)
         while k < counts[N_LOOKED]:
             if looked[k] >= 0:
-                draw_for_node(frontier, params, looked[k], features, hashes, allowed, thread, k)
+                settings = params_of(params, nodes[looked[k]].tree)
+                draw_for_node(frontier, settings, looked[k], features, hashes, allowed, thread, k)
             k += features.shape[0]
 
 
 if is_simulated():
     from ...runtime.cuda.simulator import unwrapped
 
-    def draw_for_node(frontier, params, x, features, hashes, allowed, thread, k):
+    def draw_for_node(frontier, settings, x, features, hashes, allowed, thread, k):
         """On the NumPy arrays behind the simulator's."""
         lines = (unwrapped(features)[thread], unwrapped(hashes)[thread], unwrapped(allowed)[k])
-        allow_features(frontier, params_of(params, frontier.nodes[x].tree), x, *lines)
+        allow_features(frontier, settings, x, *lines)
 
 else:
 
     @device_function
-    def draw_for_node(frontier, params, x, features, hashes, allowed, thread, k):
+    def draw_for_node(frontier, settings, x, features, hashes, allowed, thread, k):
         """Fill line ``k`` of ``allowed``."""
-        own_params = params_of(params, frontier.nodes[x].tree)
-        allow_features(frontier, own_params, x, features[thread], hashes[thread], allowed[k])
+        allow_features(frontier, settings, x, features[thread], hashes[thread], allowed[k])
 
 
 @device_function

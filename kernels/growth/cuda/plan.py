@@ -135,14 +135,14 @@ def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
 
 
 @device_function
-def write_limits(frontier, params, n_pairs, looked, limits, n_looked, t):
+def write_limits(frontier, nodes, params, n_pairs, looked, limits, n_looked, t):
     """Fill in the limits of the splits that are looked for."""
     for k in rolled(range(t, n_looked, BLOCK)):
         x = looked[k]
         limit = limits[k]
         wanted = i64(0)
         if x >= 0:
-            own = params_of(params, frontier.nodes[x].tree)
+            own = params_of(params, nodes[x].tree)
             # One node of a pair may be too small for a split: the other one needs its histogram.
             if k >= 2 * n_pairs or can_split(frontier, own, x):
                 wanted = i64(1)
