@@ -1,7 +1,8 @@
 """Many models of small data, trained side by side: those of a cross-validation or a search.
 
 A small table keeps only one thread busy: starting the others for every tree costs more than they
-save. So each thread trains whole models, one after another, on folds that are cut out once.
+save. So each thread trains whole models, one after another, on folds that are cut out once. On a
+GPU, where a launch takes longer than its work, boosted models grow together instead.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags
 
+from .boosting.steps.many_models import Meeting, run_together
 from .devices.lazy_tables import require_in_memory
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
@@ -33,7 +35,7 @@ from .estimators.parameters import threads_of
 from .estimators.training import one_of_many
 from .inputs.labels import as_classes
 from .members.fitting import takes_threads
-from .memory_plans import trainings_at_once
+from .memory_plans import fits_together, trainings_at_once
 
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
@@ -95,7 +97,9 @@ def fit_many(
         Weights of the rows, which go to ``fit``.
     n_jobs : int or None, default=None
         Number of threads; None: all cores that the process may use. On a GPU each has a stream of
-        its own, and there are no more than free memory holds trainings.
+        its own, and there are no more than free memory holds trainings. Models of gradient boosting
+        on a GPU grow together, as many at a time (None: as many as memory holds): the trees of all
+        that have the same rows take about as long as those of one while the table is small.
 
     Returns
     -------
@@ -105,7 +109,8 @@ def fit_many(
     Raises
     ------
     ValueError, TypeError
-        From the ``fit`` of the first model that fails; or there is nothing to fit.
+        From the ``fit`` of the first model that fails, whose setting and fold a note names; or
+        there is nothing to fit.
     """
     settings = _settings(estimators, param_grid)
     columns = (X, y, sample_weight)
@@ -115,19 +120,40 @@ def fit_many(
         else tuple(None if a is None else _safe_indexing(a, train) for a in columns)
         for train in _parts(folds, X, y, settings[0])
     ]
-    n_threads = _fits_side_by_side(settings, X, y, n_jobs)
+    tasks = [
+        (clone(setting), part, f"From the fit of setting {s} to fold {k}, counted from 0.")
+        for s, setting in enumerate(settings)
+        for k, part in enumerate(rows)
+    ]
+    n_together = fits_together(settings, X, y, n_jobs)
+    if n_together > 1:
+        models = run_together([partial(_fit, *task) for task in tasks], n_together)
+    else:
+        models = _fit_in_threads(tasks, _fits_side_by_side(settings, X, y, n_jobs))
+    return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
+
+
+def _fit(model: Any, columns: tuple[Any, ...], name: str) -> Any:
+    """Fit a model to X, y and weights; errors get a note that names it."""
+    X, y, weight = columns
+    further = {} if weight is None else {"sample_weight": weight}
+    try:
+        return model.fit(X, y, **further) if y is not None else model.fit(X)
+    except Exception as error:
+        error.add_note(name)
+        raise
+
+
+def _fit_in_threads(tasks: Sequence[tuple[Any, tuple[Any, ...], str]], n_threads: int) -> list[Any]:
+    """Fit models, each on a thread of its own."""
     side_by_side = n_threads > 1
     place = places_beside() if side_by_side else nullcontext
 
-    def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
-        model, (of_X, of_y, weight) = task
-        further = {} if weight is None else {"sample_weight": weight}
-        with place(), _on_one_thread(model, side_by_side), _among_many():
-            return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
+    def fit(task: tuple[Any, tuple[Any, ...], str]) -> Any:
+        with place(), _on_one_thread(task[0], side_by_side), _among_many():
+            return _fit(*task)
 
-    tasks = [(clone(setting), part) for setting in settings for part in rows]
-    models = map_in_threads(fit, tasks, n_threads)
-    return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
+    return map_in_threads(fit, tasks, n_threads)
 
 
 def _fits_side_by_side(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int:
@@ -199,11 +225,17 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
 
 
 class _ThreadsHere(ThreadingBackend):
-    """joblib's threads, which work on the GPU that was current at its creation."""
+    """joblib's threads, which work on the GPU that was current at its creation; with a ``meeting``
+    the models that they fit grow together."""
 
-    def __init__(self) -> None:
+    def __init__(self, meeting: Meeting | None = None) -> None:
         super().__init__()
-        self._place = places_beside()
+        self._place, self._meeting = places_beside(), meeting
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        if self._meeting is not None:
+            self._meeting.end()  # else its models would wait for those that never begin
+        super().abort_everything(ensure_ready)
 
     def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
         return super().submit(self._placed(func), callback)
@@ -213,6 +245,9 @@ class _ThreadsHere(ThreadingBackend):
         return super().apply_async(self._placed(func), callback)
 
     def _placed(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        if self._meeting is not None:
+            return self._meeting.taking_part_in(function)
+
         def placed() -> Any:
             with self._place():
                 return function()
@@ -332,7 +367,11 @@ class _SideBySide:
             )
         require_in_memory(X, "X")
         require_in_memory(y, "y")
-        n_threads = _fits_side_by_side([self.estimator], X, y, self.n_jobs)
+        meeting, n_threads = None, fits_together([self.estimator], X, y, self.n_jobs)
+        if n_threads > 1:
+            meeting = Meeting()
+        else:
+            n_threads = _fits_side_by_side([self.estimator], X, y, self.n_jobs)
         side_by_side = n_threads > 1
         on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
@@ -348,7 +387,7 @@ class _SideBySide:
             if gpu_of(X) is not None:
                 self.scoring = _for_host(scoring)
             self._reports, self.verbose = verbose == 1, 0 if verbose == 1 else verbose
-            with parallel_config(backend=_ThreadsHere()):
+            with parallel_config(backend=_ThreadsHere(meeting)):
                 y = as_classes(on_host(y)) if is_classifier(estimator) else on_host(y)
                 super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:

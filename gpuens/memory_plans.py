@@ -16,10 +16,12 @@ from .boosting.data.size import DataSize
 from .boosting.data.tables import EntriesTable, table_of
 from .boosting.estimator import BoostingEstimator
 from .boosting.parameters import growth_params
+from .boosting.steps.plain import BATCH_RECORDS_ON_GPU
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
 from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy
 from .devices.sparse_tables import SparseTable
+from .estimators.parameters import threads_of
 from .inputs.sparse_codes import ENTRY_BYTES
 from .inputs.sparse_matrices import read_sparse
 from .tables.binned_table import BinnedTable
@@ -28,6 +30,10 @@ from .trees.growth import cart_plan
 from .trees.table import bytes_of_cell
 
 UNKNOWN_CELL_BYTES = 64
+MOST_TOGETHER = 128
+"""Models that grow together on a GPU unless ``n_jobs`` says otherwise: each is a thread, too."""
+ROWS_TO_GROW_TOGETHER = BATCH_RECORDS_ON_GPU // 2
+"""Tables with more rows have no second tree in a batch."""
 
 
 def memory_plan(
@@ -228,6 +234,25 @@ def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int |
             if plan.device.is_gpu:
                 rooms.append((plan.free, plan.total))
     return min((max(1, free // size) for free, size in rooms if free is not None), default=None)
+
+
+def fits_together(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int:
+    """Return how many models to grow together on a GPU, where a round of one is as many launches as
+    one of all: no more than free memory holds; 1 where some are not boosted on a GPU, or in rounds
+    of their own. On the CPU, where nothing is launched, threads of their own are faster."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_jobs == 1 or n_rows > ROWS_TO_GROW_TOGETHER or not all(map(_may_meet, estimators)):
+        return 1
+    room = trainings_at_once(estimators, X, y)
+    most = MOST_TOGETHER if n_jobs is None else threads_of(n_jobs)
+    return 1 if room is None else min(room, most)
+
+
+def _may_meet(estimator: Any) -> bool:
+    if not isinstance(estimator, BoostingEstimator):
+        return False
+    has_own_rounds = estimator.dropout or estimator.line_search or estimator.linear_leaves
+    return not has_own_rounds and estimator.grow_policy != "symmetric"
 
 
 def _shape_of(X: Any) -> tuple[tuple[int, int], int]:

@@ -136,7 +136,7 @@ def binning() -> Iterator[Entry]:
     """Yield the kernels that read tables before growth, and the update of predictions after it."""
     for kind, leaf in LEAVES.items():
         leaves = array(leaf.dtype, 2)
-        arguments = (TABLE, leaves, TABLE, f64)
+        arguments = (TABLE, leaves, TABLE, f64, ROWS)
         yield Entry(f"add_leaf_values_{kind}", add_values, arguments, 32)
     for dtype in (f32, f64):
         for layout in "CFA":
@@ -176,8 +176,8 @@ def operations() -> Iterator[Entry]:
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
-    steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE)
-    yield Entry("newton_steps", take_steps, steps, 48)
+    steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE, TABLE)
+    yield Entry("newton_steps", take_steps, steps, 56)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
     arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))
@@ -186,7 +186,8 @@ def operations() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    arguments = (*STATISTICS, array(i32), i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
+    samples = array(i32, 2), array(i64, 2)
+    arguments = (*STATISTICS, *samples, i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
 
 
@@ -198,7 +199,7 @@ def of_leaves() -> Iterator[Entry]:
         arguments = (leaf, array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
         yield Entry(f"leaf_quantiles_count_{kind}", count_digits, arguments, 48)
         summing = (array(leaf.dtype, 2), *STATISTICS, TABLE)
-        arguments = (*summing, f64, f64, f64, i64, i64, array(i64, 3), TABLE)
+        arguments = (*summing, f64, f64, f64, TABLE, i64, i64, array(i64, 3), TABLE)
         yield Entry(f"leaf_sums_shared_{kind}", sum_in_shared, arguments, 88)
         arguments = (*summing, array(i64, 3))
         yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
@@ -263,7 +264,7 @@ def growth() -> Iterator[Entry]:
     arguments = (*frontier, records(PARAMS), integers, integers, array(i64, 2), array(u64, 2))
     yield Entry("grow_draw_allowed", draw_allowed, (*arguments, array(u8, 2)), 128, GROWTH_BLOCK)
     rows = (array(u8, 2), *BUFFERS, array(i32), array(i32, 4))
-    tables = (nodes, pairs, rules, state, integers, records(LIMITS), array(u8, 2), i64)
+    tables = (nodes, pairs, rules, state, integers, records(LIMITS), array(u8, 2))
     for with_rules in (False, True):
         name = "grow_search_by_rules" if with_rules else "grow_search"
         yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)

@@ -32,6 +32,7 @@ from .forest_builder import ForestBuilder
 from .metrics import Metric
 from .round_data import GrownRound, Training, TrainingRows
 from .rounds import BoostingRounds
+from .steps.many_models import Meeting, RoundsTogether, joins_on_gpu, meeting_here
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
@@ -44,7 +45,7 @@ def no_model(result: Any) -> Any:
     raise RuntimeError("A search for the number of rounds has no model.")
 
 
-class FoldRounds(BoostingRounds):
+class KeepsNoTrees(BoostingRounds):
     """The rounds of a training without the rows that are held out, which keep no trees."""
 
     def settle(self, finished: GrownRound) -> None:
@@ -54,13 +55,35 @@ class FoldRounds(BoostingRounds):
         pass
 
 
+class FoldRounds(KeepsNoTrees):
+    """Such rounds, whose trees grow by themselves."""
+
+
+class JoinedFoldRounds(KeepsNoTrees, RoundsTogether):
+    """Such rounds, whose trees grow with those of others."""
+
+
+def fold_rounds(training: Training, builder: ForestBuilder) -> FoldRounds | JoinedFoldRounds:
+    """Return the rounds of a training of a search, which on a GPU are joined with others."""
+    kind = JoinedFoldRounds if joins_on_gpu(training) else FoldRounds
+    return kind(training, builder, [training.rows], no_model)
+
+
 class FoldsTogether(Rounds):
-    """Trainings that hold out different rows, a round of each after the other."""
+    """Trainings that hold out different rows: joined, or a round of each after the other."""
 
-    def __init__(self, folds: Sequence[FoldRounds]) -> None:
+    def __init__(self, folds: Sequence[FoldRounds | JoinedFoldRounds]) -> None:
         self._folds = folds
+        self._joined = [fold for fold in folds if isinstance(fold, JoinedFoldRounds)]
+        self._meeting = meeting_here.get() or Meeting(1)
 
-    def finish(self, started: int) -> list[GrownRound]:
+    def start(self, index: int) -> Any:
+        return self._meeting.wait_for(self._joined, index) if self._joined else index
+
+    def finish(self, started: Any) -> list[GrownRound]:
+        if self._joined:
+            pairs = zip(self._joined, started, strict=True)
+            return [fold.finish(asked) for fold, asked in pairs]
         # A GPU grows one batch of trees at a time: none begins before those of the last are there.
         return [fold.finish(fold.start(started)) for fold in self._folds]
 
@@ -106,11 +129,13 @@ def rounds_for(
     """
     with np.errstate(all="ignore"):  # a part may lack what its loss needs
         pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
-    folds = FoldsTogether([FoldRounds(own, builder, [own.rows], no_model) for own, _ in pairs])
+    folds = FoldsTogether([fold_rounds(own, builder) for own, _ in pairs])
     held_out = [rows for _, rows in pairs]
     places = [training.device.asarray(np.flatnonzero(fold_of == k)) for k in range(n_folds)]
 
     def mean(rows: Sequence[TrainingRows]) -> Callable[[], float]:
+        # Joined rounds have raw predictions in another array than the one that both began with.
+        rows = [replace(own, raw=seen.rows.raw) for own, (seen, _) in zip(rows, pairs, strict=True)]
         if not metric.by_weight:
             weight = training.rows.weight
             rows = [_alone(own, weight, at) for own, at in zip(rows, places, strict=True)]

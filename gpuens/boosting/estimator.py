@@ -76,6 +76,7 @@ from .rounds import BoostingRounds
 from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
 from .steps.linear_leaves import require_linear
+from .steps.many_models import RoundsTogether, can_meet, meeting_here
 from .steps.one_tree import width_of
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
@@ -310,7 +311,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
-        rounds = DropoutRounds(dropout, *of_rounds) if dropout else BoostingRounds(*of_rounds)
+        rounds: BoostingRounds
+        meeting = meeting_here.get()
+        if dropout:
+            rounds = DropoutRounds(dropout, *of_rounds)
+        elif meeting is not None and can_meet(training):
+            meeting.share_table(training)
+            rounds = RoundsTogether(*of_rounds)
+            rounds.verbose = bool(self.verbose)
+        else:
+            rounds = BoostingRounds(*of_rounds)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result

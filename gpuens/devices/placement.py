@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -382,9 +382,9 @@ def resolve_device(
     return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
 
 
-def places_beside() -> Callable[[], AbstractContextManager[Any]]:
+def places_beside(own_streams: bool = True) -> Callable[[], AbstractContextManager[Any]]:
     """Return ``place``: in ``with place():`` another thread works on the GPU that is CuPy's current
-    one here, on a stream of its own.
+    one here, on a stream of its own, or on the caller's if only one thread works at a time.
 
     The work inside begins after what the stream of the caller holds now, and is finished when the
     block ends. A new thread otherwise begins on the first GPU and its default stream.
@@ -392,8 +392,10 @@ def places_beside() -> Callable[[], AbstractContextManager[Any]]:
     cupy = sys.modules.get("cupy")
     if cupy is None or simulated() or gpu_problem() is not None:
         return nullcontext
-    index, ready = _current_gpu(), cupy.cuda.get_current_stream().record()
-    of_thread = threading.local()  # CuPy's pool gives freed memory to the same stream again
+    index, stream = _current_gpu(), cupy.cuda.get_current_stream()
+    ready = stream.record()
+    # CuPy's pool gives freed memory to the same stream again.
+    of_thread: Any = threading.local() if own_streams else SimpleNamespace(stream=stream)
 
     @contextmanager
     def place() -> Iterator[None]:

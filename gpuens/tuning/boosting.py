@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +21,7 @@ from ..boosting.metrics import metrics_for
 from ..boosting.parameters import check_parameters, rules_of_columns
 from ..boosting.regressor import GradientBoostingRegressor
 from ..boosting.round_data import BoostingResult, RoundSettings, Training
+from ..boosting.steps.many_models import run_together
 from ..boosting.steps.ranked_categories import NO_BINS, rank_categories
 from ..boosting.steps.rare_categories import smooth_categories
 from ..combining.folds import Fold, folds_of
@@ -222,7 +224,8 @@ def require_weight(folds: Sequence[Fold], weight: np.ndarray) -> None:
 
 
 def in_threads(n_threads: int, device: Device) -> Map:
-    """Return a function that calls a function for some items, each on a thread of its own."""
+    """Return a function that calls a function for some items, each on a thread of its own; on a GPU
+    their models grow together."""
     place = places_beside() if n_threads > 1 else nullcontext
 
     def run(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -230,6 +233,8 @@ def in_threads(n_threads: int, device: Device) -> Map:
             with place(), using_threads(1), device.active():
                 return function(item)
 
+        if device.runs_ahead and len(items) > 1:
+            return run_together([partial(function, item) for item in items], len(items))
         if n_threads == 1 or len(items) == 1:
             return [function(item) for item in items]
         return map_in_threads(on_one_thread, items, n_threads)

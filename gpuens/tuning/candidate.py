@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..boosting.auto import FoldRounds, no_model
+from ..boosting.auto import FoldRounds, JoinedFoldRounds, fold_rounds, no_model
 from ..boosting.data.auto_values import MOST_ROUNDS
 from ..boosting.forest_builder import ForestBuilder
 from ..boosting.metrics import Metric
 from ..boosting.round_data import RoundSettings, Training, TrainingRows
 from ..boosting.rounds import BoostingRounds
+from ..boosting.steps.many_models import RoundsTogether, joins_on_gpu
 from ..combining.folds import Fold
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
@@ -145,7 +146,7 @@ class Candidate:
         self.raw: Array | None = None
         self.is_over = False
         self.fit_time = 0.0
-        self._parts: list[FoldRounds] = []
+        self._parts: list[FoldRounds | JoinedFoldRounds] = []
 
     @property
     def seconds(self) -> float:
@@ -198,9 +199,8 @@ class Candidate:
         if score < self.score:
             self.score, self.n_rounds, self.raw = score, n_rounds, raw
 
-    def _part(self, k: int) -> FoldRounds:
-        training = self._table.without(k, self.settings)
-        return FoldRounds(training, self._table.builder(), [training.rows], no_model)
+    def _part(self, k: int) -> FoldRounds | JoinedFoldRounds:
+        return fold_rounds(self._table.without(k, self.settings), self._table.builder())
 
     def forget(self) -> None:
         """Release what only further rounds need."""
@@ -211,7 +211,8 @@ class Candidate:
         table, builder = self._table, self._table.builder()
         rows = table.rows(k, table.training.rows.weight)
         training = replace(table.training, rows=rows, settings=self.settings)
-        rounds = BoostingRounds(training, builder, [], no_model)
+        kind = RoundsTogether if joins_on_gpu(training) else BoostingRounds
+        rounds = kind(training, builder, [], no_model)
         for index in range(self.n_rounds):
             rounds.settle(rounds.finish(rounds.start(index)))
         return builder.freeze()

@@ -111,10 +111,11 @@ def test_what_the_host_writes_arrives(launches):
     frontier.trees["scale_g"] = [0.5, 2.0]
     arena = Arena(frontier, 4, 2)
     arena._memory.array[:] = 255
-    arena.write(frontier, PARAMS)
+    other = PARAMS._replace(l2=3.0)
+    arena.write(frontier, [PARAMS, other])
     for name, expected in (("trees", frontier.trees), ("rules", frontier.rules)):
         assert on_host(getattr(arena.tables, name)).tolist() == expected.tolist()
-    assert on_host(arena.tables.params)[0].item() == tuple(PARAMS)
+    assert on_host(arena.tables.params).tolist() == [tuple(PARAMS), tuple(other)]
     done = np.zeros(N_COUNTS, np.int64)
     done[IS_DONE] = 1
     on_host(arena.tables.counts)[:] = done

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.boosting.parameters import growth_params
+from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth import frontier
 from gpuens.kernels.growth.cuda import grow as growth
@@ -169,6 +172,35 @@ def test_launches_around_the_growth(host, watched, n_classes):
     around = {name: (rounds[1][name] - rounds[0][name]) / 3 for name in AROUND_THE_GROWTH}
     is_apart = watched or n_classes > 2
     assert around == {**dict.fromkeys(AROUND_THE_GROWTH, 1), "add_values": int(is_apart)}
+
+
+@pytest.mark.parametrize("n_models", [1, 4])
+def test_models_share_the_launches_of_one(host, n_models):
+    """Whatever their seeds, rates, penalties and limits of leaves."""
+    X, _ = make_higgs_like(200, 4)
+    rounds = []
+    for n_rounds in (2, 4):
+        host.launches.clear()
+        settings = {
+            "n_estimators": n_rounds,
+            "max_depth": 3,
+            "device": "cuda",
+            "colsample_bynode": 1.0,
+        }
+        models = [
+            GradientBoostingRegressor(
+                random_state=k, learning_rate=0.1 + 0.1 * k, l2_regularization=k,
+                max_leaf_nodes=8 - k, min_samples_leaf=1 + k, **settings,
+            )
+            for k in range(n_models)
+        ]  # fmt: skip
+        run_together([partial(model.fit, X, X[:, 0]) for model in models], n_models)
+        rounds.append(Counter(launch.name for launch in host.launches))
+    around = {name: (rounds[1][name] - rounds[0][name]) / 2 for name in AROUND_THE_GROWTH}
+    assert around == dict.fromkeys(AROUND_THE_GROWTH, 1)
+    n_phases = growth.likely_rounds(growth_params(models[0], X.shape))
+    launches = (rounds[1] - rounds[0]).total() / 2
+    assert launches == len(AROUND_THE_GROWTH) + n_phases * ROUND + AFTER
 
 
 def test_one_workspace_serves_all_rounds(grown):

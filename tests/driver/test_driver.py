@@ -39,7 +39,7 @@ precompiled.FOLDER = Path({folder!r})
 def arrays(n):
     return cupy.zeros((3, n)), cupy.zeros((3, n), np.int32), cupy.zeros((3, 7))
 def launch(given, *, blocks=4, threads=256, factor=0.5, shared=0):
-    target.launch(add_values, blocks, threads, *given, factor, shared=shared)
+    target.launch(add_values, blocks, threads, *given, factor, cupy.zeros(0), shared=shared)
 def outcome(action, *args, **settings):
     try:
         with placement.resolve_device("cuda").active():
@@ -79,11 +79,11 @@ print(json.dumps([stream.ptr, [a.data.ptr for a in given], [a.data.ptr for a in 
 
 
 def words_of(pointers, n, factor):
-    """The words of the three arrays, and of a number."""
+    """The words of the three arrays, of a number, and of an empty array."""
     words = []
     for pointer, itemsize, width in zip(pointers, (8, 4, 8), (n, n, 7), strict=True):
         words += [0, 0, 3 * width, itemsize, pointer, 3, width, itemsize * width, itemsize]
-    return [*words, *struct.unpack("<Q", struct.pack("<d", factor))]
+    return [*words, *struct.unpack("<Q", struct.pack("<d", factor)), 0, 0, 0, 8, 0, 0, 8]
 
 
 @pytest.fixture(scope="module")

@@ -129,13 +129,18 @@ class TestArraysOnADevice:
     def there(self, cupy):
         return tuple(map(cupy.asarray, (X, Y, self.WEIGHT)))
 
-    def require_place(self, cupy, n_jobs):
+    def require_place(self, cupy, n_streams):
         """Work was on the caller's GPU: on its stream, or on those of the threads."""
         here = cupy.cuda.get_current_stream().ptr
         streams = {stream for device, stream in strict_cupy.log().places if device == 1}
         assert len(streams) == len(strict_cupy.log().places), "another GPU"
         others = streams - {here}
-        assert (0 < len(others) <= n_jobs and 0 not in others) if n_jobs > 1 else not others
+        assert (0 < len(others) <= n_streams and 0 not in others) if n_streams > 1 else not others
+
+    def test_models_that_are_not_boosted_have_streams(self, cupy, there):
+        forest = RandomForestRegressor(2, device="cuda")
+        fit_many(forest, *there[:2], folds=3, n_jobs=2)
+        self.require_place(cupy, 2)
 
     @pytest.mark.parametrize("folds", [None, 3, KFold(2)], ids=str)
     @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -147,7 +152,7 @@ class TestArraysOnADevice:
             strict_cupy.log().clear()
             (found,) = fit_many(self.MODEL, table, there[1], sample_weight=there[2], **more)
             assert list(map(prints, found)) == list(map(prints, expected))
-            self.require_place(cupy, n_jobs)
+            self.require_place(cupy, 1)  # boosted models grow together
 
     def test_they_stay_on_the_device_until_a_model_reads_them(self, there):
         class Reading(LogisticRegression):
@@ -174,7 +179,7 @@ class TestArraysOnADevice:
         ):
             strict_cupy.log().clear()
             found = clone(search).fit(table, there[1], sample_weight=there[2])
-            self.require_place(cupy, 2 if on_device else 1)
+            self.require_place(cupy, 1)
             search.estimator = clone(self.MODEL).set_params(device="cpu")
             expected = search.fit(X, Y, sample_weight=self.WEIGHT)
             assert prints(found.best_estimator_) == prints(expected.best_estimator_)

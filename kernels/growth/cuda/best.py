@@ -13,6 +13,7 @@ from .. import control as growth_control
 from .. import frontier as fr
 from .block import BLOCK, GROUPS, control, width_for
 from .candidates import LOW, NO_SPLIT, S32
+from .tables import params_of
 
 i32, i64 = np.int32, np.int64
 
@@ -74,7 +75,7 @@ def write_split(x, node, f, at, number, left_sums, left_codes):
 
 
 @device_function
-def take_best(frontier, settings, x, n_looked, n_features, found, scores, features, top, t):
+def take_best(frontier, params, x, n_looked, n_features, found, scores, features, top, t):
     """Write the best split of every node that was looked at, and its gain; a node without one
     gives its histogram up.
 
@@ -104,7 +105,7 @@ def take_best(frontier, settings, x, n_looked, n_features, found, scores, featur
             f = features[t]
             if f != NOWHERE:
                 write_split(x, node, f, k * n_features + f, number, left_sums, left_codes)
-            take_gain(frontier, settings, node, scores[t])
+            take_gain(frontier, params_of(params, x.nodes[node].tree), node, scores[t])
             if not x.nodes[node].gain > fr.NO_GAIN:
                 give_back(x, node, top)
         cuda.syncthreads()  # the first thread has read what the next turn writes

@@ -64,7 +64,7 @@ def order_trees(frontier, x, sums, t):
 
 
 @device_function
-def fill_expand(x, settings, in_order, tally, sums, t):
+def fill_expand(x, params, in_order, tally, sums, t):
     """Choose the nodes to open as far as there are slots, and return how many there would be."""
     if not in_order:
         return open_all(x, tally, sums, t) >> i64(32)
@@ -75,19 +75,19 @@ def fill_expand(x, settings, in_order, tally, sums, t):
     total = i64(0)
     for first in rolled(range(0, n_trees, BLOCK >> power)):
         tree, lane = first + (t >> power), t & (width - 1)
-        total = open_in_order(x, settings, order, tree, lane, power, total, tally, sums, t)
+        total = open_in_order(x, params, order, tree, lane, power, total, tally, sums, t)
     return total >> i64(32)
 
 
 @device_function
-def choose(x, settings, in_order, tally, sums, t):
+def choose(x, params, in_order, tally, sums, t):
     """Choose the nodes to open. If there are no slots for a single one all histograms are given
     up; the children of those nodes will both be built from their rows."""
     for _ in rolled(range(2)):
         if t == 0:
             tally[OPENED] = tally[TAKEN] = tally[REST] = tally[COUNTED] = 0
         cuda.syncthreads()  # counting may begin
-        total = fill_expand(x, settings, in_order, tally, sums, t)
+        total = fill_expand(x, params, in_order, tally, sums, t)
         cuda.syncthreads()  # the tally is complete
         n = i64(tally[OPENED])
         if t == 0 and n < total:
@@ -101,7 +101,7 @@ def choose(x, settings, in_order, tally, sums, t):
 
 
 @device_function
-def plan_partition(x, settings, tally, sums, least, t):
+def plan_partition(x, params, tally, sums, least, t):
     """Plan the partition of the nodes to open, and the clearing of the histograms after it."""
     n, free = i64(tally[OPENED]), i64(tally[FREE])
     for k in rolled(range(t, n, BLOCK)):
@@ -109,7 +109,8 @@ def plan_partition(x, settings, tally, sums, least, t):
         x.looked[k] = node
         x.filled[2 * k] = 0
         x.filled[2 * k + 1] = 0
-        if settings.min_samples_leaf > 1 and rows_of(x.nodes, node) >= least:
+        least_rows = params_of(params, x.nodes[node].tree).min_samples_leaf
+        if least_rows > 1 and rows_of(x.nodes, node) >= least:
             cuda.atomic.add(tally, COUNTED, i32(2))
     # The next round takes these slots from the top of the stack: it clears them meanwhile.
     for k in rolled(range(t, tally[TAKEN], BLOCK)):
@@ -157,17 +158,16 @@ def choosing_kernel(in_order: bool) -> Any:
             nodes, trees, expand, pairs, recheck, free_slots,
             heap, need, rules, members, left_codes, state,
         )  # fmt: skip
-        settings = params_of(params)
         # Slots come back from several threads: their number is an entry of shared memory.
         if t == 0:
             tally[FREE] = i32(x.state[fr.N_FREE_SLOTS])
         found = narrow(score), narrow(number), narrow(left_sums), left_sets
         n_looked = x.counts[N_LOOKED]
         # The splits of the nodes that were looked at, the order with these, and what comes next.
-        take_best(frontier, settings, x, n_looked, n_features, found, scores, features, tally, t)
+        take_best(frontier, params, x, n_looked, n_features, found, scores, features, tally, t)
         if in_order:
             order_trees(frontier, x, sums, t)
-        choose(x, settings, in_order, tally, sums, t)
-        plan_partition(x, settings, tally, sums, least_counted, t)
+        choose(x, params, in_order, tally, sums, t)
+        plan_partition(x, params, tally, sums, least_counted, t)
 
     return choose_nodes

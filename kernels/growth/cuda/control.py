@@ -19,7 +19,6 @@ from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
-from ..params import UNLIMITED
 from .best import give_back
 from .block import BLOCK, before, control, number_trees, share_of
 from .plan import (
@@ -60,7 +59,7 @@ allow_features = control(growth_limits.allow_features)
 
 
 @device_function
-def plant_roots(frontier, settings, x, totals, scales, sums, t):
+def plant_roots(frontier, params, x, totals, scales, sums, t):
     """Begin all trees. Those whose root may be split are the first pairs, in the first slots."""
     n_trees, n_slots = i64(x.trees.shape[0]), i64(x.free_slots.shape[0])
     # The roots, and a stack of free slots whose top is slot 0.
@@ -81,11 +80,11 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
     begin, end = share_of(n_trees, t)
     own = i64(0)
     for tree in rolled(range(begin, end)):
-        own += i64(is_root_looked(frontier, settings, tree))
+        own += i64(is_root_looked(frontier, params_of(params, tree), tree))
     p, n_pairs = before(sums, own, t)
     for tree in rolled(range(begin, end)):
         x.plans[tree].pairs_begin = p
-        if is_root_looked(frontier, settings, tree):
+        if is_root_looked(frontier, params_of(params, tree), tree):
             x.nodes[tree].slot = p
             x.pairs[p].build = tree
             x.pairs[p].sibling = -1
@@ -108,7 +107,7 @@ def tree_of(x, k, n):
 
 
 @device_function
-def part_expansions(frontier, settings, x, n, sums, t):
+def part_expansions(frontier, params, x, n, sums, t):
     """Give children to the partitioned nodes that have enough rows on both sides, and list the
     others in ``recheck``. Return how many have got children."""
     # Neighbouring expansions for each thread, so that numbers follow their order as on the host.
@@ -116,6 +115,7 @@ def part_expansions(frontier, settings, x, n, sums, t):
     own = i64(0)
     for k in rolled(range(begin, end)):
         x.expand[k].n_left = x.filled[2 * k]
+        settings = params_of(params, x.nodes[x.expand[k].node].tree)
         own += i64(is_enough(frontier, settings, k))
     opened, n_opened = before(sums, own, t)
     n_nodes = x.state[fr.N_NODES]
@@ -127,6 +127,7 @@ def part_expansions(frontier, settings, x, n, sums, t):
         if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened
             plan.recheck_begin = k - opened
+        settings = params_of(params, tree)
         if is_enough(frontier, settings, k):
             add_children(frontier, settings, node, n_nodes + 2 * opened, x.expand[k].n_left)
             opened += 1
@@ -140,10 +141,11 @@ def part_expansions(frontier, settings, x, n, sums, t):
 
 
 @device_function
-def looked_children(frontier, settings, x, k):
+def looked_children(frontier, params, x, k):
     """Return which children of an expansion are looked at: bit 0 is the left one's, bit 1 the
     right one's."""
-    left = x.nodes[x.expand[k].node].child
+    node = x.nodes[x.expand[k].node]
+    left, settings = node.child, params_of(params, node.tree)
     found = i64(0)
     if left >= 0 and x.expand[k].closes == 0:
         for side in rolled(range(2)):
@@ -185,7 +187,7 @@ def pair_children(x, k, looked, p, free):
 
 
 @device_function
-def commit(frontier, settings, x, sums, top, t):
+def commit(frontier, params, x, sums, top, t):
     """Turn the partitioned nodes into parents (see ``kernels.growth.control.commit``).
 
     First their children are made, then it is found which of these are looked at and how many pairs
@@ -198,12 +200,12 @@ def commit(frontier, settings, x, sums, top, t):
         plan = x.plans[tree]
         plan.pairs_begin = plan.pairs_end = plan.recheck_begin = plan.recheck_end = 0
         plan.opened_begin = plan.opened_end = 0
-    n_opened = part_expansions(frontier, settings, x, n, sums, t)
+    n_opened = part_expansions(frontier, params, x, n, sums, t)
     # Which children are looked at, and so how many pairs come before those of this thread.
     begin, end = share_of(n, t)
     own = i64(0)
     for k in rolled(range(begin, end)):
-        looked = looked_children(frontier, settings, x, k)
+        looked = looked_children(frontier, params, x, k)
         x.filled[2 * k + 1] = looked  # until the next partition is planned
         own += n_pairs_of(x, k, looked)
     p, n_pairs = before(sums, own, t)
@@ -236,7 +238,7 @@ def commit(frontier, settings, x, sums, top, t):
 
 
 @device_function
-def plan_histograms(frontier, settings, x, sums, counted, least_rows, share, least, t):
+def plan_histograms(frontier, params, x, sums, counted, least_rows, share, least, t):
     """Plan the histograms of new nodes and of those to recheck, and the search for their
     splits."""
     n_kept = i64(x.free_slots.shape[0])
@@ -264,7 +266,7 @@ def plan_histograms(frontier, settings, x, sums, counted, least_rows, share, lea
         x.counts[N_LOOKED] = n_looked
         x.counts[N_COUNTED] = n_counted
     cuda.syncthreads()  # ``looked`` is complete
-    write_limits(frontier, settings, n_pairs, x.looked, x.limits, n_looked, t)
+    write_limits(frontier, x.nodes, params, n_pairs, x.looked, x.limits, n_looked, t)
 
 
 @device_function
@@ -314,12 +316,9 @@ def open_roots(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
-    settings = params_of(params)
-    plant_roots(frontier, settings, x, totals, scales, sums, t)
+    plant_roots(frontier, params, x, totals, scales, sums, t)
     cuda.syncthreads()  # the pairs are there
-    plan_histograms(
-        frontier, settings, x, sums, counted, least_rows, share, least_counted, t
-    )  # fmt: skip
+    plan_histograms(frontier, params, x, sums, counted, least_rows, share, least_counted, t)
 
 
 @kernel
@@ -347,11 +346,10 @@ def open_nodes(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
-    settings = params_of(params)
     if x.state[fr.N_EXPAND] > 0:
-        commit(frontier, settings, x, sums, top, t)
+        commit(frontier, params, x, sums, top, t)
     cuda.syncthreads()  # the children are there, and their pairs
-    plan_histograms(frontier, settings, x, sums, top, least_rows, share, least_counted, t)
+    plan_histograms(frontier, params, x, sums, top, least_rows, share, least_counted, t)
 
 
 @kernel
@@ -366,12 +364,12 @@ def draw_allowed(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
-    settings = params_of(params)
     thread = cuda.grid(1)
     if thread < features.shape[0]:
         k = i64(thread)
         while k < counts[N_LOOKED]:
             if looked[k] >= 0:
+                settings = params_of(params, nodes[looked[k]].tree)
                 draw_for_node(frontier, settings, looked[k], features, hashes, allowed, thread, k)
             k += features.shape[0]
 
@@ -393,14 +391,13 @@ else:
 
 
 @device_function
-def mark_splits(x, settings, t):
-    """Mark the first nodes of the orders as chosen, where growth has a limit of leaves."""
-    if settings.max_leaves != UNLIMITED:
-        order = x.heap if x.counts[SIDE] == 0 else x.need
-        for tree in rolled(range(x.trees.shape[0])):
-            first = x.trees[tree].first
-            for at in rolled(range(t, min(x.plans[tree].length, settings.max_leaves - 1), BLOCK)):
-                x.nodes[order[first + at]].chosen = 1
+def mark_splits(x, params, t):
+    """Mark the first nodes of the orders as chosen; without a limit of leaves orders are empty."""
+    order = x.heap if x.counts[SIDE] == 0 else x.need
+    for tree in rolled(range(x.trees.shape[0])):
+        first, most_splits = x.trees[tree].first, params_of(params, tree).max_leaves - 1
+        for at in rolled(range(t, min(x.plans[tree].length, most_splits), BLOCK)):
+            x.nodes[order[first + at]].chosen = 1
 
 
 @kernel
@@ -427,9 +424,8 @@ def number_leaves(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
-    settings = params_of(params)
     if x.state[fr.N_EXPAND] > 0:
-        commit(frontier, settings, x, sums, top, t)
+        commit(frontier, params, x, sums, top, t)
     cuda.syncthreads()  # ``state`` is that of the last round
     # Nothing to search, and no node with a split that waits for a slot or for another round.
     is_done = x.state[fr.N_PAIRS] == 0 and x.state[fr.N_RECHECK] == 0 and x.counts[N_REST] == 0
@@ -441,9 +437,9 @@ def number_leaves(
         return
     # Number the leaves of the trees, without the nodes that were opened too early.
     for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
-        forget_choice(frontier, settings, i64(node))
+        forget_choice(frontier, params_of(params, x.nodes[node].tree), i64(node))
     cuda.syncthreads()  # nothing is chosen any more
-    mark_splits(x, settings, t)
+    mark_splits(x, params, t)
     number_trees(x, x.need if x.counts[SIDE] == 0 else x.heap, sums, t)
     for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
         # A node that was opened too early has children, whose rows have the leaf that it is below.

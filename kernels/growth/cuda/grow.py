@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,21 @@ def grow(
         return grow_levels(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
-    workspace = workspace_of(codes, n_bins, n_trees * n_records, frontier, params)
+    owner = threading.get_ident()
+    return start(codes, n_bins, records, frontier, [params] * n_trees, owner)
+
+
+def start(
+    codes: Codes,
+    n_bins: np.ndarray,
+    records: TreeRecords,
+    frontier: Frontier,
+    params: Sequence[GrowthParams],
+    owner: Hashable,
+) -> GrowingTrees:
+    """Start to grow trees, each with settings of its own; all have a limit of leaves or none. Of an
+    owner one batch grows on the table at a time."""
+    workspace = workspace_of(codes, n_bins, records.words.size, frontier, params, owner)
     return GrowingTrees(workspace, codes, records, frontier, params)
 
 
@@ -97,7 +111,7 @@ class GrowingTrees:
         codes: Codes,
         records: TreeRecords,
         frontier: Frontier,
-        params: GrowthParams,
+        params: Sequence[GrowthParams],
     ) -> None:
         self._frontier = frontier
         self._params = params
@@ -129,13 +143,18 @@ class GrowingTrees:
     @lazy_property
     def _grown(self) -> GrownTrees:
         leaf = self.leaf
-        return finished(self._frontier, self._params)._replace(leaf=leaf)
+        # Of the settings only the limit of leaves decides which nodes trees have in the end.
+        found = {own.max_leaves: finished(self._frontier, own) for own in self._params}
+        trees = next(iter(found.values()))
+        if len(found) > 1:
+            trees = _joined([found[own.max_leaves] for own in self._params])
+        return trees._replace(leaf=leaf)
 
     @property
     def most_nodes(self) -> int:
         """A bound of the nodes of each tree, known before it has grown."""
-        tree = self._frontier.trees[0]  # the others have as many rows
-        return fr.most_nodes(self._params, int(tree["end"] - tree["begin"]))
+        sizes = self._frontier.trees["end"] - self._frontier.trees["begin"]
+        return max(map(fr.most_nodes, self._params, sizes.tolist()))
 
     def __getattr__(self, name: str) -> Any:
         if name not in GrownTrees._fields:
@@ -143,17 +162,35 @@ class GrowingTrees:
         return getattr(self._grown, name)
 
 
+def _joined(batches: Sequence[GrownTrees]) -> GrownTrees:
+    """Return tree i of batch i for every i."""
+    nodes = [slice(*batch.offset[i : i + 2]) for i, batch in enumerate(batches)]
+    sizes = [own.stop - own.start for own in nodes]
+    arrays = {
+        name: np.concatenate(
+            [getattr(batch, name)[own] for batch, own in zip(batches, nodes, strict=True)]
+        )
+        for name in GrownTrees._fields[1:-1]
+    }
+    return GrownTrees(np.cumsum([0, *sizes]), **arrays, leaf=None)
+
+
 def workspace_of(
-    codes: Codes, n_bins: np.ndarray, n_records: int, frontier: Frontier, params: GrowthParams
+    codes: Codes,
+    n_bins: np.ndarray,
+    n_records: int,
+    frontier: Frontier,
+    params: Sequence[GrowthParams],
+    owner: Hashable,
 ) -> Workspace:
-    """Return the workspace of this thread's last batch on the table if the shape is the same, or
-    a new one."""
+    """Return the workspace of the owner's last batch on the table if the shape is the same, or a
+    new one."""
     n_records = rounded_up(n_records)
     key = (
         n_records, *(table.size for table in frontier), has_categories(frontier.rules),
-        are_features_drawn(params, frontier), params.min_samples_leaf,
+        are_features_drawn(params, frontier), are_rows_counted(params),
     )  # fmt: skip
-    kept = derived(codes.rows, ("growth", threading.get_ident()), dict)
+    kept = derived(codes.rows, ("growth", owner), dict)
     if key not in kept:
         kept.clear()
         kept[key] = Workspace(codes, n_bins, n_records, frontier, params)
@@ -181,10 +218,15 @@ def least_counted(n_records: int) -> int:
     return max(LEAST_COUNTED, n_records // COUNTED_SHARES)
 
 
-def most_counted(n_records: int, params: GrowthParams) -> int:
+def most_counted(n_records: int, params: Sequence[GrowthParams]) -> int:
     """Return how many large nodes, which have no rows in common, a round can recheck: none where
     every child has enough rows."""
-    return n_records // least_counted(n_records) if params.min_samples_leaf > 1 else 0
+    return n_records // least_counted(n_records) if are_rows_counted(params) else 0
+
+
+def are_rows_counted(params: Sequence[GrowthParams]) -> bool:
+    """Return whether a child may have too few rows."""
+    return any(own.min_samples_leaf > 1 for own in params)
 
 
 class Workspace:
@@ -199,11 +241,10 @@ class Workspace:
         n_bins: np.ndarray,
         n_records: int,
         frontier: Frontier,
-        params: GrowthParams,
+        params: Sequence[GrowthParams],
     ) -> None:
         n_features = n_bins.size
-        self.min_samples_leaf = params.min_samples_leaf
-        self.n_rounds = likely_rounds(params)
+        self.n_rounds = max(map(likely_rounds, params))
         n_counted = 2 * most_counted(n_records, params)
         n_tiles = max(most_blocks(), n_records // partition.TILE) + 1
         self.arena = Arena(frontier, n_tiles, n_counted)
@@ -235,7 +276,7 @@ class Workspace:
         codes: Codes,
         records: TreeRecords,
         frontier: Frontier,
-        params: GrowthParams,
+        params: Sequence[GrowthParams],
     ) -> tuple[Array, Callable[[], bool]]:
         """Launch the growth of a batch.
 
@@ -248,11 +289,13 @@ class Workspace:
             were launched have been enough; the others are then launched behind them.
         """
         self.arena.write(frontier, params)
-        choosing = choosing_kernel(params.max_leaves != UNLIMITED)
+        choosing = choosing_kernel(params[0].max_leaves != UNLIMITED)
         buffers = records.words.reshape(-1), self.spare
         roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
-        leaf = empty(self.leaf_shape, fr.leaf_type(params, records.words.shape[1]))
-        if buffers[0].size < leaf.size:  # of samples
+        sizes = frontier.trees["end"] - frontier.trees["begin"]
+        types = {fr.leaf_type(own, n) for own, n in set(zip(params, sizes.tolist(), strict=True))}
+        leaf = empty(self.leaf_shape, max(types, key=lambda own: own.itemsize))
+        if sizes.sum() < leaf.size:  # of samples
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
             self._round(codes, buffers, roots, choosing, k == 0)
@@ -320,7 +363,7 @@ class Workspace:
         launch(
             self.search_kernel, blocks_for(self.found[0].shape[0], 32), candidates.BLOCK,
             codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules,
-            x.state, x.looked, x.limits, self.allowed, self.min_samples_leaf, *self.found,
+            x.state, x.looked, x.limits, self.allowed, *self.found,
         )  # fmt: skip
 
     def choose(self, choosing: Any) -> None:
@@ -346,10 +389,13 @@ class Workspace:
         scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
 
 
-def are_features_drawn(params: GrowthParams, frontier: Frontier) -> bool:
+def are_features_drawn(params: Sequence[GrowthParams], frontier: Frontier) -> bool:
     """Return whether nodes may be limited to some of the features."""
-    shares = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode
-    return shares != 1.0 or frontier.members.size > 0 or params.max_path_features != UNLIMITED
+    return frontier.members.size > 0 or any(
+        own.colsample_bytree * own.colsample_bylevel * own.colsample_bynode != 1.0
+        or own.max_path_features != UNLIMITED
+        for own in params
+    )
 
 
 def has_categories(rules: np.ndarray) -> bool:

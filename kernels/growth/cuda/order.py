@@ -25,6 +25,7 @@ from ...runtime.cuda.target import cuda, device_function
 from .. import control as growth_control
 from .. import frontier as fr
 from .block import before, before_in_group, control, share_of
+from .tables import params_of
 
 i32, i64 = np.int32, np.int64
 
@@ -210,7 +211,7 @@ def open_node(x, node, packed, closes, tally):
 
 
 @device_function
-def open_in_order(x, settings, order, tree, lane, power, others, tally, sums, t):
+def open_in_order(x, params, order, tree, lane, power, others, tally, sums, t):
     """Add the first needed nodes of a tree to ``expand``, behind those of the trees before, as
     long as there are slots.
 
@@ -227,9 +228,9 @@ def open_in_order(x, settings, order, tree, lane, power, others, tally, sums, t)
     int
         ``others`` with those of this tree, and of the others that the block works on.
     """
-    most_splits = settings.max_leaves - 1
-    first = n_splits = i64(0)
+    most_splits = first = n_splits = i64(0)
     if tree < x.trees.shape[0]:
+        most_splits = params_of(params, tree).max_leaves - 1
         first = x.trees[tree].first
         n_splits = min(x.plans[tree].length, most_splits)
     # How many needed nodes there are before those of this thread.

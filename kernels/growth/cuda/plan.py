@@ -10,6 +10,7 @@ from ...runtime.cuda.target import cuda, device_function
 from ...scalars.primitives import mul
 from .. import limits as growth_limits
 from .block import BLOCK, before, control, share_of
+from .tables import params_of
 
 i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
 
@@ -134,19 +135,21 @@ def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
 
 
 @device_function
-def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
+def write_limits(frontier, nodes, params, n_pairs, looked, limits, n_looked, t):
     """Fill in the limits of the splits that are looked for."""
     for k in rolled(range(t, n_looked, BLOCK)):
         x = looked[k]
         limit = limits[k]
         wanted = i64(0)
         if x >= 0:
+            own = params_of(params, nodes[x].tree)
             # One node of a pair may be too small for a split: the other one needs its histogram.
-            if k >= 2 * n_pairs or can_split(frontier, settings, x):
+            if k >= 2 * n_pairs or can_split(frontier, own, x):
                 wanted = i64(1)
-            limit.least_h = least_h(frontier, settings, x)
-            limit.l2 = l2_of(frontier, settings, x)
-            limit.category_l2 = category_l2(frontier, settings, x)
+            limit.least_h = least_h(frontier, own, x)
+            limit.l2 = l2_of(frontier, own, x)
+            limit.category_l2 = category_l2(frontier, own, x)
+            limit.least_rows = own.min_samples_leaf
             limit.row_h = row_h(frontier, x)
             limit.scale_h = scale_h(frontier, x)
         limit.wanted = wanted

@@ -110,7 +110,6 @@ def search_kernel(with_rules: bool) -> Any:
         looked,
         limits,
         allowed,
-        min_samples_leaf,
         score,
         number,
         left_sums,
@@ -148,7 +147,7 @@ def search_kernel(with_rules: bool) -> Any:
             if group >= n_pairs:
                 first = n_pairs + group
                 n_own = 1
-                needed = i64(min_samples_leaf)
+                needed = i64(limits[first].least_rows)
             # Entries of ``looked``: both nodes of a pair, or one to recheck, with numbers of rows.
             kind = i32(NUMERIC)
             direction = i32(0)

@@ -6,6 +6,7 @@ reads come last, so that either is one transfer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -39,6 +40,7 @@ LIMITS = np.dtype(
         ("category_l2", _F),
         ("row_h", _F),
         ("scale_h", _F),
+        ("least_rows", _I),  # of a child
         ("counted", _I),  # of a node to recheck: see ``plan.plan_counts``; -1: not counted yet
     ],
     align=True,
@@ -72,7 +74,7 @@ N_COUNTS = 8
 class Tables(NamedTuple):
     """Device arrays; the first twelve are those of ``Frontier``.
 
-    params : PARAMS, one entry
+    params : PARAMS, one a tree
     tiles : TILE
         Work of the next launch over rows.
     first_tile : int64
@@ -164,7 +166,7 @@ class Arena:
         }
         capacity = frontier.nodes.size
         n_looked = min(3 * capacity, 3 * frontier.free_slots.size + 2)
-        kinds["params"] = PARAMS, 1
+        kinds["params"] = PARAMS, frontier.trees.size
         kinds["tiles"] = TILE, n_tiles + capacity + n_counted
         kinds["first_tile"] = np.dtype(_I), capacity + n_counted + 1
         kinds["filled"] = np.dtype(_I), 2 * capacity
@@ -177,14 +179,14 @@ class Arena:
         kinds["counts"] = np.dtype(_I), N_COUNTS
         return kinds
 
-    def write(self, frontier: Frontier, params: GrowthParams) -> None:
-        """Copy a new batch to the device."""
+    def write(self, frontier: Frontier, params: Sequence[GrowthParams]) -> None:
+        """Copy a new batch to the device, with the settings of each tree."""
         host = np.zeros(self._n_written, np.uint8)
         written = {
             "trees": frontier.trees,
             "rules": frontier.rules,
             "members": frontier.members,
-            "params": np.array([tuple(params)], PARAMS),
+            "params": np.array([tuple(own) for own in params], PARAMS),
         }
         for name, table in written.items():
             begin = self._begin[name]
@@ -252,8 +254,8 @@ if is_simulated():
         """The simulator calls the control as compiled for the CPU."""
         return Frontier(*map(unwrapped, tables))
 
-    def params_of(params: Any) -> GrowthParams:
-        return GrowthParams(*unwrapped(params)[0].item())
+    def params_of(params: Any, tree: int) -> GrowthParams:
+        return GrowthParams(*unwrapped(params)[tree].item())
 
 else:
 
@@ -270,6 +272,6 @@ else:
         )  # fmt: skip
 
     @device_function
-    def params_of(params):
-        """The settings as the control takes them."""
-        return params[0]
+    def params_of(params, tree):
+        """The settings of a tree as the control takes them."""
+        return params[tree]

@@ -25,6 +25,7 @@ from ...runtime.cuda.target import (
     empty,
     kernel,
     launch,
+    upload,
     zeros,
 )
 from ...runtime.dtypes import NodeValues, Scales, Totals
@@ -47,6 +48,7 @@ LEAST_ROWS, MOST_ROWS = 4 * BLOCK, 2**14
 """Rows that a block adds up before it empties its sums."""
 SHARED_NODES = 1024
 N_ENTRIES = SHARED_NODES * 2 * N_LIMBS
+NO_STEPS = 0.0, 0.0, 0.0
 MOST_COPIES = 32
 """Copies of the sums of few nodes, by the lane of a warp: its lanes would meet in them."""
 
@@ -76,16 +78,25 @@ def joined(sums, line, plane, n_copies, first):
 
 
 @device_function
-def step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest):
+def step_of(sum_g, sum_h, scale_g, scale_h, how):
     """Return the value of a leaf."""
+    l2, min_sum_hessian, largest = how
     g = f64(sum_g) / scale_g
     h = max(f64(sum_h) / scale_h, min_sum_hessian)
     return limited_value(g, h, l2, largest)
 
 
+@device_function
+def how_of(l2, min_sum_hessian, largest, own, tree):
+    """Return the settings of a tree: its line of ``own``, if that has any."""
+    if own.shape[0] > 0:
+        return own[tree, 0], own[tree, 1], own[tree, 2]
+    return l2, min_sum_hessian, largest
+
+
 @kernel
 def sum_in_shared(
-    leaf, g, h, scales, l2, min_sum_hessian, largest, n_rows, n_copies, out, values
+    leaf, g, h, scales, l2, min_sum_hessian, largest, own_settings, n_rows, n_copies, out, values
 ):  # fmt: skip
     """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree.
 
@@ -128,13 +139,13 @@ def sum_in_shared(
         cuda.syncthreads()  # the sums are read before they are cleared for the next rows
         first += cuda.gridDim.x * n_rows
     if values.shape[1] > 0 and arrives_last(own, (n_nodes, 0), is_last, t):
+        how = how_of(l2, min_sum_hessian, largest, own_settings, tree)
         for k in range(t, n_nodes, BLOCK):
             # Read by atomic operations, which see what other blocks have added; a plain load may be
             # stale.
             sum_g = cuda.atomic.add(own, (k, 0), i64(0))
             sum_h = cuda.atomic.add(own, (k, 1), i64(0))
-            step = step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest)
-            values[tree, k] = step
+            values[tree, k] = step_of(sum_g, sum_h, scale_g, scale_h, how)
 
 
 @kernel
@@ -155,37 +166,39 @@ def sum_in_global(leaf, g, h, scales, out):
 
 
 @kernel
-def take_steps(sums, scales, l2, min_sum_hessian, largest, values):
+def take_steps(sums, scales, l2, min_sum_hessian, largest, own_settings, values):
     """One leaf a thread. Inner nodes have no rows; their values are not read."""
     tree = i64(cuda.blockIdx.y)
     scale_g = scales[tree, 0]
     scale_h = scales[tree, 1]
+    how = how_of(l2, min_sum_hessian, largest, own_settings, tree)
     i = cuda.grid(1)
     while i < values.shape[1]:
         sum_g, sum_h = sums[tree, i, 0], sums[tree, i, 1]
-        step = step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest)
-        values[tree, i] = step
+        values[tree, i] = step_of(sum_g, sum_h, scale_g, scale_h, how)
         i += cuda.gridsize(1)
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     out = zeros((1, n_nodes + 1, 2), np.int64)
     rows = leaf[None], g[None], h[None], on_device([scales])
-    launch_sums(*rows, (0.0, 0.0, 0.0), out, empty((1, 0), np.float64))
+    launch_sums(*rows, [NO_STEPS], out, empty((1, 0), np.float64))
     return download(out[0, :n_nodes])
 
 
 def launch_sums(
-    leaf: Array, g: Array, h: Array, scales: Array, how: tuple[float, ...], out: Array, values: Any
+    leaf: Array, g: Array, h: Array, scales: Array, how: Sequence[Any], out: Array, values: Any
 ) -> None:
     """Add the sums of leaves to ``out``, which has a line of zeros behind those of each tree, and
-    write the Newton steps to ``values``, where that is not empty."""
+    write the Newton steps to ``values``, where that is not empty. ``how`` are the settings of all
+    trees, or of each."""
     (n_trees, n), n_nodes = leaf.shape, out.shape[1] - 1
+    own = empty((0, 3), np.float64) if len(set(how)) == 1 else upload(np.array(how))[0]
     if n_nodes <= SHARED_NODES:
         # Few nodes: sums in shared memory, and the steps by the block that is last.
         rows = rows_of_block(n, n_trees)
         blocks = blocks_for(-(-n // rows)), n_trees
-        args = (leaf, g, h, scales, *how, rows, copies_of(n_nodes), out, values)
+        args = (leaf, g, h, scales, *how[0], own, rows, copies_of(n_nodes), out, values)
         launch(sum_in_shared, blocks, BLOCK, *args)
         return
     # Many nodes: sums in global memory, and the steps by a launch of their own, a node a thread.
@@ -193,7 +206,7 @@ def launch_sums(
     launch(sum_in_global, blocks, BLOCK, leaf, g, h, scales, out)
     if values.shape[1] > 0:
         blocks = blocks_for_rows(n_nodes, BLOCK), n_trees
-        launch(take_steps, blocks, BLOCK, out, scales, *how, values)
+        launch(take_steps, blocks, BLOCK, out, scales, *how[0], own, values)
 
 
 def rows_of_block(n: int, n_trees: int) -> int:
@@ -209,11 +222,16 @@ def copies_of(n_nodes: int) -> int:
 
 
 class Steps:
-    """The Newton steps of the trees of a batch, which may still be growing. ``how`` is l2, the
-    least hessian and the largest value."""
+    """The Newton steps of the trees of a batch, which may still be growing. ``how`` has l2, the
+    least hessian and the largest value of each tree."""
 
     def __init__(
-        self, trees: GrowingTrees, g: Array, h: Array, scales: Sequence[Scales], how: Any
+        self,
+        trees: GrowingTrees,
+        g: Array,
+        h: Array,
+        scales: Sequence[Scales],
+        how: Sequence[tuple[float, float, float]],
     ) -> None:
         n_trees, n = len(scales), trees.most_nodes
         self.values = empty((n_trees, n), np.float64)
@@ -232,7 +250,7 @@ class Steps:
         """Wait for the values of a tree's nodes."""
         self._trees.settle()
         sums = self._sums.wait()[i, :-1]
-        return steps_of_sums(self._trees, i, sums, self._scales[i], *self._how)
+        return steps_of_sums(self._trees, i, sums, self._scales[i], *self._how[i])
 
 
 class FetchedNodeValues:
@@ -265,7 +283,18 @@ def newton_steps(
     min_sum_hessian: float,
     largest: float,
 ) -> list[FetchedNodeValues]:
+    how = [(float(l2), float(min_sum_hessian), float(largest))] * len(totals)
+    return steps_of_trees(trees, g, h, totals, how)
+
+
+def steps_of_trees(
+    trees: GrowingTrees,
+    g: Array,
+    h: Array,
+    totals: Sequence[Totals],
+    how: Sequence[tuple[float, float, float]],
+) -> list[FetchedNodeValues]:
+    """Take the Newton steps of trees with settings of their own (see ``Steps``)."""
     scales = [fixed_point_scales(own, int(g.shape[1])) for own in totals]
-    how = float(l2), float(min_sum_hessian), float(largest)
     steps = Steps(trees, g, h, scales, how)
     return [FetchedNodeValues(steps, i) for i in range(len(scales))]

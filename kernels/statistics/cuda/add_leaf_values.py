@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch, upload
+from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch, upload
 from ...runtime.dtypes import NodeValues
 from ...scalars.primitives import mul
 from .totals import neighbours, values_on_device
@@ -17,9 +17,12 @@ BLOCK = block_size(256)
 
 
 @kernel
-def add_values(raw, leaf, values, factor):
-    """One row a thread; ``blockIdx.y`` is the tree."""
+def add_values(raw, leaf, values, factor, factors):
+    """One row a thread; ``blockIdx.y`` is the tree. Where there are ``factors``, each tree has one
+    of its own."""
     tree = i64(cuda.blockIdx.y)
+    if factors.shape[0] > 0:
+        factor = factors[tree]
     own_raw, own_leaf, own_values = raw[tree], leaf[tree], values[tree]
     n = u32(raw.shape[1])
     i = u32(cuda.grid(1))
@@ -36,8 +39,8 @@ def add_values_of_trees(
     raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
 ) -> None:
     found = neighbours(values)
-    if found is not None and len(set(factors)) == 1:
-        launch_values(raw, leaf, found, factors[0])
+    if found is not None:
+        launch_values(raw, leaf, found, *factors)
         return
     products = np.zeros((len(values), max(own.value.size for own in values)))
     for line, own, factor in zip(products, values, factors, strict=True):
@@ -45,7 +48,11 @@ def add_values_of_trees(
     launch_values(raw, leaf, upload(products)[0], 1.0)
 
 
-def launch_values(raw: Array, leaf: Array, values: Array, factor: float) -> None:
-    """Launch the kernel for trees whose values are the lines of an array."""
+def launch_values(raw: Array, leaf: Array, values: Array, *factors: float) -> None:
+    """Launch the kernel for trees whose values are the lines of an array; the factor is one of all
+    trees, or there is one for each."""
     blocks = blocks_for_rows(raw.shape[1], BLOCK), raw.shape[0]
-    launch(add_values, blocks, BLOCK, raw, leaf, values, float(factor))
+    own = empty(0, np.float64)
+    if len(set(factors)) > 1:
+        (own,) = upload(np.array(factors, np.float64))
+    launch(add_values, blocks, BLOCK, raw, leaf, values, float(factors[0]), own)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.fetch import Fetched
-from ...runtime.cuda.target import upload
+from ...runtime.cuda.target import empty, upload
 from ...runtime.dtypes import NodeValues, Scales
 
 MAX_G, SUM_G, MAX_H, SUM_H, QUANTISING, _, FIXED_POINT, _, N_VALUES = range(9)
@@ -105,7 +105,17 @@ class DeviceScales:
 def on_device(scales: Sequence[Scales | DeviceScales]) -> Array:
     """Return scales as the kernels read them: float64, shape (n_outputs, 2)."""
     found = neighbours(scales)
-    return upload(np.array([[own.g, own.h] for own in scales]))[0] if found is None else found
+    if found is not None:
+        return found
+    if not all(isinstance(own, DeviceScales) for own in scales):
+        return upload(np.array([[own.g, own.h] for own in scales]))[0]
+    # Of several launches: lines that are beside each other are copied together.
+    found, begin = empty((len(scales), 2), np.float64), 0
+    for end in range(1, len(scales) + 1):
+        if end == len(scales) or neighbours(scales[begin : end + 1]) is None:
+            found[begin:end] = neighbours(scales[begin:end])
+            begin = end
+    return found
 
 
 def values_on_device(values: NodeValues) -> Array:

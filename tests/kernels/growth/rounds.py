@@ -272,8 +272,9 @@ def _grown_by(cuda: Any, target: Any, batch: Batch) -> Grown:
 
     codes, params, frontier = target.codes(batch.columns), batch.params, batch.frontier()
     words = target.array(batch.words.reshape(-1))
-    space = cuda.Workspace(codes, batch.n_bins, words.size, frontier, params)
-    space.arena.write(frontier, params)
+    of_trees = [params] * frontier.trees.size
+    space = cuda.Workspace(codes, batch.n_bins, words.size, frontier, of_trees)
+    space.arena.write(frontier, of_trees)
     buffers, scales = (words, space.spare), np.array(batch.scales, np.float64)
     space.spare[...] = words  # where no row goes, there is no fault to be found
     roots = upload(batch.sums().reshape(-1), scales.reshape(-1))

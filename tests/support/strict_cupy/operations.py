@@ -65,6 +65,8 @@ RESULTS: dict[str, set[str]] = {
     "row_values": {""},
 }
 """The results, or fields of results, that are on the device."""
+COMPOSED = {"many_models"}
+"""Modules whose reference is made up of operations that are routed themselves."""
 OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
@@ -85,6 +87,8 @@ def module_for(contract: str, implementation: Implementation) -> Any:
     is_cuda = implementation is Implementation.CUDA
     if not is_cuda or not is_ours or room == "runtime" or stem in OF_ARRAYS:
         return _module(contract, implementation)
+    if stem in COMPOSED:
+        return dispatch.composed(contract)
     return _routed(contract)
 
 

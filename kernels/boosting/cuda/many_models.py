@@ -1,0 +1,142 @@
+"""Steps of several models (contract: ``kernels.boosting.many_models``): their trees are those of
+one batch, and each step of all of them is one launch, or those of one growth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...growth import frontier as fr
+from ...growth.cuda.grow import GrowingTrees, start
+from ...growth.frontier import Frontier
+from ...growth.grow import GrownTrees
+from ...growth.params import NO_RULES, FeatureRules
+from ...leaves.cuda.newton_steps import steps_of_trees
+from ...runtime.arrays import Array
+from ...runtime.cuda.target import empty
+from ...runtime.dtypes import Codes, NodeValues, TreeRecords
+from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.cuda.quantise import SIZE, quantise_models
+from ...statistics.quantise import scales_for
+from ..many_models import ModelTrees, StepLimits, lines_of
+from ..reference.many_models import tree_keys
+
+
+class TreesOfModel:
+    """The ``GrownTrees`` of a model, a part of a batch that may still be growing."""
+
+    def __init__(self, batch: GrowingTrees, own: slice) -> None:
+        self.batch, self._own = batch, own
+
+    @property
+    def early_leaf(self) -> Array:
+        return self.batch.early_leaf[self._own]
+
+    @property
+    def leaf(self) -> Array:
+        return self.batch.leaf[self._own]
+
+    @property
+    def most_nodes(self) -> int:
+        return self.batch.most_nodes
+
+    def launch_behind(self, start: Callable[[], None]) -> None:
+        self.batch.launch_behind(start)
+
+    def settle(self) -> None:
+        self.batch.settle()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in GrownTrees._fields:
+            raise AttributeError(name)
+        offset = self.batch.offset[self._own.start : self._own.stop + 1]
+        if name == "offset":
+            return offset - offset[0]
+        return getattr(self.batch, name)[offset[0] : offset[-1]]
+
+
+def grow_models(
+    codes: Codes,
+    n_bins: np.ndarray,
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    rules: FeatureRules = NO_RULES,
+) -> list[TreesOfModel]:
+    lines = lines_of([len(model.totals) for model in models])
+    params = [model.params for model in models for _ in model.totals]
+    records, sizes = _records_of(g, h, models)
+    keys = np.array([key for model in models for key in tree_keys(model)], np.uint64)
+    frontier = _frontier_of(sizes, keys, models, n_bins, rules)
+    # Whichever thread grows the batch: models that share a table take turns.
+    batch = start(codes, n_bins, records, frontier, params, "models")
+    return [TreesOfModel(batch, own) for own in lines]
+
+
+def _records_of(g: Array, h: Array, models: Sequence[ModelTrees]) -> tuple[TreeRecords, np.ndarray]:
+    """Return the records of all trees, and how many each has."""
+    n_rows = g.shape[1]
+    samples = [model.rows for model in models if model.rows.shape[0] > 0]
+    rows = empty((len(samples), max((len(own) for own in samples), default=0)), np.int32)
+    for line, own in enumerate(samples):
+        rows[line, : len(own)] = own
+    of_trees, line = [], 0
+    for model in models:
+        size, own_line = n_rows, -1
+        if model.rows.shape[0] > 0:
+            size, own_line, line = model.rows.shape[0], line, line + 1
+        rounding, _, first = model.draws
+        of_trees += [(rounding, first + i, size, own_line) for i in range(len(model.totals))]
+    own_trees = np.array(of_trees, np.int64)
+    scales = [scales_for(own, n_rows) for model in models for own in model.totals]
+    return quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
+
+
+def _frontier_of(
+    sizes: np.ndarray,
+    keys: np.ndarray,
+    models: Sequence[ModelTrees],
+    n_bins: np.ndarray,
+    rules: FeatureRules,
+) -> Frontier:
+    """Return tables in which every tree has room for the largest one that a model allows."""
+    params = [model.params for model in models]
+    bounds = params[0]._replace(
+        max_leaves=max(own.max_leaves for own in params),
+        max_depth=max(own.max_depth for own in params),
+        min_samples_leaf=min(own.min_samples_leaf for own in params),
+    )
+    frontier = fr.allocate([int(sizes.max())] * len(sizes), keys, bounds, n_bins, rules)
+    frontier.trees["end"] = frontier.trees["begin"] + sizes  # a line of records may be longer
+    return frontier
+
+
+def newton_steps_of_models(
+    trees: Sequence[TreesOfModel],
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    limits: Sequence[StepLimits],
+) -> list[Sequence[NodeValues]]:
+    lines = lines_of([len(model.totals) for model in models])
+    totals = [own for model in models for own in model.totals]
+    how = [
+        (float(own.l2), float(own.min_sum_hessian), float(own.largest))
+        for own, model in zip(limits, models, strict=True)
+        for _ in model.totals
+    ]
+    values = steps_of_trees(trees[0].batch, g, h, totals, how)
+    return [values[own] for own in lines]
+
+
+def add_values_of_models(
+    raw: Array,
+    trees: Sequence[TreesOfModel],
+    values: Sequence[Sequence[NodeValues]],
+    factors: Sequence[float],
+) -> None:
+    flat = [own for of_model in values for own in of_model]
+    of_trees = [f for f, of_model in zip(factors, values, strict=True) for _ in of_model]
+    add_values_of_trees(raw, trees[0].batch.leaf, flat, of_trees)

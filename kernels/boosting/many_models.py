@@ -1,0 +1,105 @@
+"""Steps of a round of boosting for several models of one table, whose trees share launches on
+CUDA. On the CPU, which has nothing to launch, one model comes after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..growth.grow import GrownTrees
+from ..growth.params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
+from ..runtime.arrays import Array
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import Codes, NodeValues, Totals
+from .newton_trees import Draws
+
+
+class ModelTrees(NamedTuple):
+    """What the trees of one model grow on in a round, beside its gradients.
+
+    rows : int32, shape (m,) or (0,)
+        The rows of its sample, ascending; empty: all.
+    draws : Draws
+        See ``add_newton_trees``.
+    totals : sequence of Totals
+        Of the gradients of each tree.
+    params : GrowthParams
+    """
+
+    rows: Array
+    draws: Draws
+    totals: Sequence[Totals]
+    params: GrowthParams
+
+
+class StepLimits(NamedTuple):
+    """The settings of a model's Newton steps, see ``newton_steps``."""
+
+    l2: float
+    min_sum_hessian: float
+    largest: float
+
+
+def batch_of(params: GrowthParams) -> Hashable:
+    """Return what models must have in common so that ``grow_models`` takes them together."""
+    of_categories = params.cat_smooth, params.max_cat_to_onehot
+    return params.is_symmetric, params.max_leaves == UNLIMITED, of_categories
+
+
+def grow_models(
+    codes: Codes,
+    n_bins: np.ndarray,
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    rules: FeatureRules = NO_RULES,
+) -> list[GrownTrees]:
+    """Grow the trees of several models: the composition of ``quantise`` and ``grow`` for each.
+
+    Parameters
+    ----------
+    codes : Codes
+    n_bins : int32, shape (n_features,), NumPy
+    g, h : float32, shape (n_trees, n_rows), contiguous
+        Gradients and hessians of the trees of all models, those of a model beside each other.
+    models : sequence of ModelTrees
+        Of the same ``batch_of``, not of symmetric trees; at most ``MOST_OUTPUTS`` trees in all.
+    rules : FeatureRules
+
+    Returns
+    -------
+    list of GrownTrees
+        Of each model. On CUDA to be read before the next call with these codes.
+    """
+    return implementation(__name__, g).grow_models(codes, n_bins, g, h, models, rules)
+
+
+def newton_steps_of_models(
+    trees: Sequence[GrownTrees],
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    limits: Sequence[StepLimits],
+) -> list[Sequence[NodeValues]]:
+    """Return the Newton steps of each model's trees, see ``newton_steps``; ``trees`` are those of
+    ``grow_models`` with the same ``g``, ``h`` and ``models``."""
+    return implementation(__name__, g).newton_steps_of_models(trees, g, h, models, limits)
+
+
+def add_values_of_models(
+    raw: Array,
+    trees: Sequence[GrownTrees],
+    values: Sequence[Sequence[NodeValues]],
+    factors: Sequence[float],
+) -> None:
+    """Add the values of each model's trees, times its factor, to the raw predictions, float64 of
+    shape (n_trees, n_rows); see ``add_values_of_trees``. Every row is in a leaf."""
+    implementation(__name__, raw).add_values_of_models(raw, trees, values, factors)
+
+
+def lines_of(counts: Sequence[int]) -> list[slice]:
+    """Return the lines of each model in arrays of a line a tree, from its number of trees."""
+    ends = np.cumsum([0, *counts]).tolist()
+    return [slice(begin, end) for begin, end in zip(ends, ends[1:], strict=False)]

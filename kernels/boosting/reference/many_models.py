@@ -1,0 +1,69 @@
+"""Steps of several models (contract: ``kernels.boosting.many_models``), one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...growth.grow import GrownTrees, grow, records_for
+from ...growth.params import NO_RULES, FeatureRules
+from ...leaves.newton_steps import newton_steps
+from ...runtime.arrays import Array
+from ...runtime.dtypes import Codes, NodeValues
+from ...scalars.primitives import vectorise
+from ...scalars.rng import draw
+from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.quantise import scales_for
+from ..many_models import ModelTrees, StepLimits, lines_of
+
+_draw = vectorise(draw)
+
+
+def tree_keys(model: ModelTrees) -> list[int]:
+    """Return the key of each tree of a model."""
+    _, tree, first = model.draws
+    return [_draw(int(tree), int(first) + i) for i in range(len(model.totals))]
+
+
+def grow_models(
+    codes: Codes,
+    n_bins: np.ndarray,
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    rules: FeatureRules = NO_RULES,
+) -> list[GrownTrees]:
+    grown = []
+    for model, own in zip(models, lines_of([len(each.totals) for each in models]), strict=True):
+        scales = [scales_for(each, g.shape[1]) for each in model.totals]
+        how = model.rows, model.draws.rounding, model.draws.first, scales
+        records = records_for(codes, g[own, ...], h[own, ...], *how)
+        keys = np.array(tree_keys(model), np.uint64)
+        grown.append(grow(codes, n_bins, records, keys, model.params, rules))
+    return grown
+
+
+def newton_steps_of_models(
+    trees: Sequence[GrownTrees],
+    g: Array,
+    h: Array,
+    models: Sequence[ModelTrees],
+    limits: Sequence[StepLimits],
+) -> list[Sequence[NodeValues]]:
+    lines = lines_of([len(model.totals) for model in models])
+    return [
+        newton_steps(grown, g[own, ...], h[own, ...], model.totals, *how)
+        for grown, own, model, how in zip(trees, lines, models, limits, strict=True)
+    ]
+
+
+def add_values_of_models(
+    raw: Array,
+    trees: Sequence[GrownTrees],
+    values: Sequence[Sequence[NodeValues]],
+    factors: Sequence[float],
+) -> None:
+    lines = lines_of([len(of_model) for of_model in values])
+    for grown, own, of_model, factor in zip(trees, lines, values, factors, strict=True):
+        add_values_of_trees(raw[own, ...], grown.leaf, of_model, [factor] * len(of_model))

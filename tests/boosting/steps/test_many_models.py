@@ -1,0 +1,296 @@
+"""Models that are trained together are those of their own fits, bit for bit."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    GridSearchCV,
+    TunedRegressor,
+    fit_many,
+)
+from gpuens.boosting.steps import many_models, plain
+from gpuens.boosting.steps.many_models import run_together
+from tests.support import strict_cupy
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 5)).round(2)
+X[RNG.random(X.shape) < 0.1] = np.nan
+TARGET = np.nan_to_num(X[:, 0] + np.sin(3 * X[:, 1])) + 0.1 * RNG.normal(size=300)
+TARGETS = {
+    "numbers": TARGET,
+    "two classes": (TARGET > 0).astype(int),
+    "three classes": np.digitize(TARGET, [-0.5, 0.5]),
+    "two numbers": np.stack([TARGET, TARGET**2], axis=1),
+}
+FURTHER = {
+    "rows": {},
+    "weights": {"sample_weight": np.arange(300) % 3 * 0.7},
+    "watched": {"eval_set": (X[:90], None)},
+}
+SETTINGS = st.fixed_dictionaries(
+    {"n_estimators": st.integers(1, 6), "n_jobs": st.just(1), "device": st.just("cpu")},
+    optional={
+        "random_state": st.integers(0, 9),
+        "learning_rate": st.sampled_from([0.05, 0.3, 1.0]),
+        "max_leaf_nodes": st.sampled_from([None, 2, 5, 31]),
+        "max_depth": st.sampled_from([1, 3, 5]),
+        "min_samples_leaf": st.integers(1, 40),
+        "l2_regularization": st.sampled_from([0.0, 1.0, 9.0]),
+        "min_gain_to_split": st.sampled_from([0.0, 0.5]),
+        "min_sum_hessian": st.sampled_from([0.0, 5.0]),
+        "min_impurity_decrease": st.sampled_from([0.0, 0.01]),
+        "subsample": st.sampled_from([0.3, 0.8, 1.0]),
+        "colsample_bytree": st.sampled_from([0.4, 1.0]),
+        "colsample_bynode": st.sampled_from([0.4, 1.0]),
+        "sampling": st.sampled_from(["uniform", "goss", "mvs"]),
+        "max_bins": st.sampled_from([20, 255]),
+        "early_stopping": st.just(True),
+        "n_iter_no_change": st.integers(1, 3),
+    },
+)
+SPECIAL = [
+    {"grow_policy": "depthwise"},
+    {"grow_policy": "symmetric"},
+    {"multi_strategy": "multi_output_tree"},
+    {"monotonic_cst": [1, 0, 0, -1, 0]},
+    {"interaction_cst": [[0, 1, 2], [3, 4]]},
+    {"dropout": 0.3},
+    {"linear_leaves": True},
+    {"line_search": True},
+    {"loss": "huber"},
+    {"loss": "absolute_error"},
+]
+ANY = st.one_of(SETTINGS, SETTINGS, st.builds(dict.__or__, SETTINGS, st.sampled_from(SPECIAL)))
+
+
+def kind_of(target):
+    is_of_classes = "classes" in target
+    return GradientBoostingClassifier if is_of_classes else GradientBoostingRegressor
+
+
+def fits_of(models, target, further):
+    y, more = TARGETS[target], dict(FURTHER[further])
+    if "eval_set" in more:
+        more["eval_set"] = (X[:90], y[:90][::-1])
+
+    def fit(model):
+        try:
+            return model.fit(X, y, **more)
+        except (ValueError, NotImplementedError) as error:  # settings that do not go together
+            return str(error)
+
+    return [partial(fit, model) for model in models]
+
+
+def require_equal(found, expected):
+    assert len(found) == len(expected)
+    for own, alone in zip(found, expected, strict=True):
+        if isinstance(alone, str):
+            assert own == alone
+            continue
+        assert own.forest_.fingerprint() == alone.forest_.fingerprint()
+        assert (own.n_iter_, own.stopped_) == (alone.n_iter_, alone.stopped_)
+        np.testing.assert_equal(own.evals_result_, alone.evals_result_)
+
+
+@given(
+    st.lists(ANY, min_size=2, max_size=5),
+    st.sampled_from(sorted(TARGETS)),
+    st.sampled_from(sorted(FURTHER)),
+    st.integers(2, 5),
+)
+@settings(max_examples=25, deadline=None)
+def test_models_are_those_of_their_own_fits(given_settings, target, further, most):
+    kind = kind_of(target)
+    alone = [fit() for fit in fits_of([kind(**own) for own in given_settings], target, further)]
+    fits = fits_of([kind(**own) for own in given_settings], target, further)
+    require_equal(run_together(fits, most), alone)
+
+
+@pytest.fixture
+def grown(monkeypatch):
+    """How many models each batch had."""
+    sizes, grow = [], many_models.grow_models
+
+    def noted(codes, n_bins, g, h, models, rules):
+        sizes.append(len(models))
+        return grow(codes, n_bins, g, h, models, rules)
+
+    monkeypatch.setattr(many_models, "grow_models", noted)
+    return sizes
+
+
+def boosting(**given_settings):
+    return GradientBoostingRegressor(
+        **{"n_estimators": 4, "learning_rate": 0.3, "device": "cpu", "n_jobs": 1} | given_settings
+    )
+
+
+def models_of(n, **given_settings):
+    return [boosting(random_state=k, subsample=0.7, **given_settings) for k in range(n)]
+
+
+def test_a_round_is_one_batch(grown):
+    run_together(fits_of(models_of(5), "numbers", "rows"), 5)
+    assert grown == [5] * 4
+
+
+def test_a_model_that_is_finished_leaves(grown):
+    models = [boosting(n_estimators=k + 1) for k in range(3)]
+    run_together(fits_of(models, "numbers", "rows"), 3)
+    assert grown == [3, 2, 1]
+
+
+def test_batches_have_what_models_share(grown, capsys):
+    models = [boosting(max_bins=bins, verbose=True) for bins in (20, 255, 20, 255, 255)]
+    run_together(fits_of(models, "numbers", "rows"), 5)
+    assert grown == [2, 3] * 4
+    assert capsys.readouterr().err.count("5 models grow in 2 batches: 2 + 3.") == 1
+
+
+def test_memory_bounds_batches(grown, monkeypatch):
+    monkeypatch.setattr(plain, "BATCH_RECORDS", 2 * len(X))
+    alone = [fit() for fit in fits_of(models_of(5), "numbers", "rows")]
+    require_equal(run_together(fits_of(models_of(5), "numbers", "rows"), 5), alone)
+    assert grown == [2, 2, 1] * 4
+
+
+def test_others_take_the_places_of_those_that_are_finished(grown):
+    run_together(fits_of(models_of(5), "numbers", "rows"), 2)
+    assert max(grown) == 2 and sum(grown) == 5 * 4
+
+
+def test_each_model_has_its_callbacks():
+    seen = {name: [] for name in "ab"}
+
+    def noting(name, last):
+        def after_iteration(state):
+            seen[name].append(state.iteration)
+            return state.iteration == last
+
+        return [after_iteration]
+
+    models = [boosting(callbacks=noting("a", 2)), boosting(callbacks=noting("b", 9))]
+    run_together(fits_of(models, "numbers", "rows"), 2)
+    assert seen == {"a": [1, 2], "b": [1, 2, 3, 4]}
+    assert [model.stopped_ for model in models] == ["callback", "finished"]
+
+
+def test_gradients_of_one_model_are_not_finite(grown):
+    """It fails; the others go on without it."""
+    targets, weight = [TARGET, TARGET * 1e36, TARGET**2], np.full(300, 1e3)
+
+    def fit(y):
+        try:
+            return boosting().fit(X, y, sample_weight=weight)
+        except ValueError as error:
+            return str(error)
+
+    with np.errstate(over="ignore"):
+        found = run_together([partial(fit, y) for y in targets], 3)
+        alone = [fit(y) for y in targets]
+    assert "do not fit float32" in found[1]
+    require_equal(found, alone)
+    assert grown == [2] * 4
+
+
+def test_an_error_ends_all():
+    def wrong(state):
+        if state.iteration == 2:
+            raise RuntimeError("This callback fails.")
+
+    models = [boosting(n_estimators=500), boosting(n_estimators=500, callbacks=[wrong])]
+    with pytest.raises(RuntimeError, match="This callback fails"):
+        run_together([partial(model.fit, X, TARGET) for model in models], 2)
+    assert not hasattr(models[0], "forest_")
+
+
+def test_ctrl_c_ends_all():
+    def interrupted(state):
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    models = [boosting(n_estimators=500), boosting(n_estimators=500, callbacks=[interrupted])]
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        run_together([partial(model.fit, X, TARGET) for model in models], 2)
+    assert threading.active_count() == before
+    assert not hasattr(models[0], "forest_")
+
+
+class TestOnADevice:
+    """On arrays that only a GPU reads, where fits of several models meet by themselves."""
+
+    @pytest.fixture
+    def cupy(self, monkeypatch):
+        return strict_cupy.install(monkeypatch)
+
+    @pytest.fixture
+    def there(self, cupy):
+        return cupy.asarray(X), cupy.asarray(TARGET)
+
+    GRID = {"max_leaf_nodes": [3, 9], "l2_regularization": [0.0, 4.0]}
+
+    def test_fit_many(self, there, grown):
+        how = {"param_grid": self.GRID, "folds": 3}
+        found = fit_many(boosting(device="auto"), *there, **how)
+        assert max(grown) == 4
+        expected = fit_many(boosting(), X, TARGET, **how)
+        for own, alone in zip(found, expected, strict=True):
+            require_equal(own, alone)
+
+    def test_the_model_that_fails_is_named(self, there):
+        models = [boosting(device="auto"), boosting(device="auto", max_depth=-1)]
+        with pytest.raises(ValueError, match="max_depth") as failed:
+            fit_many(models, *there)
+        assert failed.value.__notes__ == ["From the fit of setting 1 to fold 0, counted from 0."]
+
+    def test_grid_search(self, there, grown):
+        found = GridSearchCV(boosting(device="auto"), self.GRID, cv=2).fit(*there)
+        assert max(grown) > 1
+        expected = GridSearchCV(boosting(), self.GRID, cv=2).fit(X, TARGET)
+        name = "mean_test_score"
+        np.testing.assert_array_equal(found.cv_results_[name], expected.cv_results_[name])
+        require_equal([found.best_estimator_], [expected.best_estimator_])
+
+    def test_ctrl_c_ends_a_search(self, there):
+        """It keeps the settings that are finished."""
+
+        def interrupting(state):
+            if state.n_iterations == 300 and state.iteration == 3:
+                _thread.interrupt_main()
+
+        model = boosting(device="auto", callbacks=[interrupting])
+        grid = {"n_estimators": [3] * 8 + [300] * 8}
+        search = GridSearchCV(model, grid, cv=2, n_jobs=4, refit=False)
+        with pytest.warns(RuntimeWarning, match="was interrupted"):
+            search.fit(*there)
+        assert 4 <= len(search.cv_results_["params"]) < 16
+
+    def test_the_number_of_rounds_is_searched(self, there, grown):
+        how = {"n_estimators": "auto", "grow_policy": "lossguide", "learning_rate": 1.0}
+        found, expected = (boosting(device=device, **how) for device in ("auto", "cpu"))
+        found.fit(*there)
+        expected.fit(X, TARGET)
+        assert set(grown) == {5}  # folds
+        require_equal([found], [expected])
+
+    @pytest.mark.slow
+    def test_settings_are_searched(self, there, grown):
+        found, expected = (
+            TunedRegressor(budget=2, random_state=0, device=device) for device in ("auto", "cpu")
+        )
+        found.fit(*there)
+        expected.fit(X, TARGET)
+        assert max(grown) > 1
+        assert found.forest_.fingerprint() == expected.forest_.fingerprint()

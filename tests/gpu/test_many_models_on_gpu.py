@@ -1,0 +1,83 @@
+"""Models that grow together on a GPU are those that their own fits train on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.boosting.steps.many_models import run_together
+from gpuens.datasets import make_higgs_like
+
+pytestmark = pytest.mark.gpu
+X, Y = make_higgs_like(300, 5)
+X[::7, 1] = np.nan
+TARGET = X[:, 0] + np.sin(3 * X[:, 2])
+WEIGHT = np.arange(300) % 4 * 1.0
+
+SETTINGS = {
+    "seeds and rates": [{"random_state": i, "learning_rate": 0.1 * (i + 1)} for i in range(3)],
+    "leaves and depths": [
+        {"max_leaf_nodes": 3 + 4 * i, "max_depth": 4 - i, "min_samples_leaf": 3 + 9 * i}
+        for i in range(3)
+    ],
+    "penalties": [
+        {"l2_regularization": 2.0 * i, "min_sum_hessian": 1.0 + 9 * i, "min_gain_to_split": 0.1 * i}
+        for i in range(3)
+    ],
+    "without a limit of leaves": [
+        {"max_leaf_nodes": None, "max_depth": 2 + i, "min_samples_leaf": 8} for i in range(2)
+    ],
+    "rows": [{"subsample": 1.0 - 0.3 * i, "random_state": i} for i in range(3)],
+    "features": [{"colsample_bynode": 1.0 - 0.4 * i, "colsample_bytree": 0.8} for i in range(2)],
+    "rows by their gradients": [{"sampling": name, "subsample": 0.5} for name in ("goss", "mvs")],
+    "losses": [{"loss": name} for name in ("squared_error", "huber", "absolute_error")],
+    "monotone values": [{"monotonic_cst": [1, 0, -1, 0, 0], "max_depth": 2 + i} for i in range(2)],
+    "rounds": [{"n_estimators": 1 + i} for i in range(3)],
+}
+
+
+def fitted(kind, settings, y, device, **further):
+    models = [kind(**{"n_estimators": 3, "device": device} | own) for own in settings]
+    if device == "cpu":
+        return [model.fit(X, y, **further) for model in models]
+    fits = [lambda model=model: model.fit(X, y, **further) for model in models]
+    return run_together(fits, len(fits))
+
+
+def require_equal(kind, settings, y, **further):
+    pairs = [fitted(kind, settings, y, device, **further) for device in ("cuda", "cpu")]
+    for own, alone in zip(*pairs, strict=True):
+        assert own.forest_.fingerprint() == alone.forest_.fingerprint()
+        assert own.evals_result_ == alone.evals_result_
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_a_regression(cupy, name):
+    require_equal(GradientBoostingRegressor, SETTINGS[name], TARGET)
+
+
+@pytest.mark.parametrize("name", ["seeds and rates", "leaves and depths", "penalties", "rows"])
+def test_settings_of_three_classes(cupy, name):
+    require_equal(GradientBoostingClassifier, SETTINGS[name], np.digitize(TARGET, [-0.5, 0.5]))
+
+
+@pytest.mark.parametrize("name", ["penalties", "rows"])
+def test_rows_have_weights(cupy, name):
+    require_equal(GradientBoostingClassifier, SETTINGS[name], Y, sample_weight=WEIGHT)
+
+
+def test_targets_differ(cupy):
+    targets = [TARGET, TARGET**2, 3 - TARGET]
+    models = [GradientBoostingRegressor(n_estimators=3, device="cuda") for _ in targets]
+    pairs = zip(models, targets, strict=True)
+    run_together([lambda model=model, y=y: model.fit(X, y) for model, y in pairs], 3)
+    for model, y in zip(models, targets, strict=True):
+        alone = GradientBoostingRegressor(n_estimators=3, device="cpu").fit(X, y)
+        assert model.forest_.fingerprint() == alone.forest_.fingerprint()
+
+
+def test_a_model_stops_early(cupy):
+    settings = [{"n_estimators": 8, "n_iter_no_change": k, "learning_rate": 0.9} for k in (1, 3, 8)]
+    watched = {"eval_set": (X[:100], TARGET[:100][::-1].copy())}
+    require_equal(GradientBoostingRegressor, settings, TARGET, **watched)
