@@ -85,11 +85,18 @@ def can_meet(training: Training) -> bool:
     """Return whether a model's rounds can be joined with those of others: plain trees on a table in
     the memory of one device."""
     settings, rows = training.settings, training.rows
-    shape = training.loss.n_outputs, training.n_rows, training.n_bins.size
+    n_outputs = training.loss.n_outputs
     is_plain = not (settings.one_tree or settings.in_pieces or settings.line_search)
     is_plain = is_plain and settings.ridge is None and not settings.params.is_symmetric
-    fits = batch_size(*shape, settings.params, training.device) == training.loss.n_outputs
-    return is_plain and fits and isinstance(rows.codes, Codes) and rows.workers is ONE_WORKER
+    most = batch_size(
+        n_outputs, training.n_rows, training.n_bins.size, settings.params, training.device
+    )
+    return (
+        is_plain
+        and most == n_outputs
+        and isinstance(rows.codes, Codes)
+        and rows.workers is ONE_WORKER
+    )
 
 
 def joins_on_gpu(training: Training) -> bool:
@@ -272,8 +279,11 @@ class RoundsTogether(BoostingRounds):
         """Return whether a batch has room for the trees of this model too."""
         training = self.training
         n_trees = training.loss.n_outputs + sum(len(own.model.outputs) for own in part)
-        shape = n_trees, training.n_rows, training.n_bins.size
-        return batch_size(*shape, training.settings.params, training.device) == n_trees
+        most = batch_size(
+            n_trees, training.n_rows, training.n_bins.size, training.settings.params,
+            training.device,
+        )  # fmt: skip
+        return most == n_trees
 
     @property
     def outputs(self) -> range:
@@ -373,8 +383,9 @@ class JoinedModels:
         losses = [own.round.loss for own in asked]
         if self.target is not None and len({loss.formula(0) for loss in losses}) == 1:
             nothing, weight = self.raw[0, :0], self.models[0].training.rows.weight
-            what = self.target, self.raw, nothing, weight, self.g, self.h
-            totals = gradients_of_outputs(losses[0].formula(0), *what)
+            totals = gradients_of_outputs(
+                losses[0].formula(0), self.target, self.raw, nothing, weight, self.g, self.h
+            )
             for own, found in zip(asked, totals, strict=True):
                 own.model.gradients.given = [found]
         for own in asked:
@@ -435,13 +446,13 @@ class JoinedRound:
     def _grow(self, joined: JoinedModels, part: Sequence[AskedRound]) -> Iterator[None]:
         """Grow the trees of a batch, and behind the ``yield`` add them to the predictions."""
         training = joined.models[0].training
-        codes, what = cast(Codes, training.rows.codes), (joined.g, joined.h)
+        codes, g, h = cast(Codes, training.rows.codes), joined.g, joined.h
         models = [own.model.growing(own) for own in part]
-        grown = grow_models(codes, training.n_bins, *what, models, training.settings.rules)
+        grown = grow_models(codes, training.n_bins, g, h, models, training.settings.rules)
         values: Sequence[Any] = [None] * len(part)
         if all(own.model.takes_steps for own in part):
             limits = [own.model.limits(own.round) for own in part]
-            values = newton_steps_of_models(grown, *what, models, limits)
+            values = newton_steps_of_models(grown, g, h, models, limits)
         yield
         for own, trees, steps in zip(part, grown, values, strict=True):
             own.model.take(own, trees, steps)

@@ -37,8 +37,10 @@ def grow_models(
     grown = []
     for model, own in zip(models, lines_of([len(each.totals) for each in models]), strict=True):
         scales = [scales_for(each, g.shape[1]) for each in model.totals]
-        how = model.rows, model.draws.rounding, model.draws.first, scales
-        records = records_for(codes, g[own, ...], h[own, ...], *how)
+        records = records_for(
+            codes, g[own, ...], h[own, ...],
+            model.rows, model.draws.rounding, model.draws.first, scales,
+        )  # fmt: skip
         keys = np.array(tree_keys(model), np.uint64)
         grown.append(grow(codes, n_bins, records, keys, model.params, rules))
     return grown

@@ -379,8 +379,10 @@ if is_simulated():
 
     def draw_for_node(frontier, settings, x, features, hashes, allowed, thread, k):
         """On the NumPy arrays behind the simulator's."""
-        lines = (unwrapped(features)[thread], unwrapped(hashes)[thread], unwrapped(allowed)[k])
-        allow_features(frontier, settings, x, *lines)
+        allow_features(
+            frontier, settings, x,
+            unwrapped(features)[thread], unwrapped(hashes)[thread], unwrapped(allowed)[k],
+        )  # fmt: skip
 
 else:
 

@@ -339,13 +339,18 @@ class Workspace:
 
     def open_nodes(self, roots: tuple[Array, Array] | None) -> None:
         """Make children of the partitioned nodes, or the roots, and plan their histograms."""
-        plan = self.entries, LEAST_TILE, fair_share(), self.least_counted
         # One block opens nodes, the others clear the histograms that are added up next.
         blocks = blocks_for(1 + multiprocessors())
         if roots is None:
-            launch(open_nodes, blocks, BLOCK, *self.tables, *plan)
+            launch(
+                open_nodes, blocks, BLOCK,
+                *self.tables, self.entries, LEAST_TILE, fair_share(), self.least_counted,
+            )  # fmt: skip
         else:
-            launch(open_roots, blocks, BLOCK, *self.tables, *roots, *plan)
+            launch(
+                open_roots, blocks, BLOCK,
+                *self.tables, *roots, self.entries, LEAST_TILE, fair_share(), self.least_counted,
+            )  # fmt: skip
 
     def add_histograms(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
         """Add up the histograms of the pairs' first nodes, and of large nodes to recheck."""
@@ -368,9 +373,10 @@ class Workspace:
 
     def choose(self, choosing: Any) -> None:
         """Note the best split of each node, choose the nodes to open, and plan their partition."""
-        n_features = self.n_bins.shape[0]
-        args = (*self.tables, *self.found, n_features, self.least_counted)
-        launch(choosing, blocks_for(1), BLOCK, *args)
+        launch(
+            choosing, blocks_for(1), BLOCK,
+            *self.tables, *self.found, self.n_bins.shape[0], self.least_counted,
+        )  # fmt: skip
 
     def partition(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
         """Move the rows of the nodes to open to the sides of their splits."""

@@ -93,9 +93,11 @@ def quantise(
     if n > 0:
         lines = rows[None] if rows.shape[0] else empty((0, 0), np.int32)
         own_trees = empty((0, N_OF_TREE), np.int64)
-        args = g, h, lines, own_trees, i64(begin), u64(key), i64(first), on_device(scales)
-        blocks = blocks_for_rows(n, BLOCK), n_outputs
-        launch(make_records, blocks, BLOCK, *args, records, sums)
+        launch(
+            make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK,
+            g, h, lines, own_trees, i64(begin), u64(key), i64(first), on_device(scales), records,
+            sums,
+        )  # fmt: skip
     return TreeRecords(records, sums, scales)
 
 
@@ -111,6 +113,8 @@ def quantise_models(
     """
     n_trees, n = len(own_trees), int(own_trees[:, SIZE].max())
     records, sums = empty((n_trees, n), RECORD), zeros((n_trees, 2), np.int64)
-    args = g, h, rows, *upload(own_trees), i64(0), u64(0), i64(0), on_device(scales), records, sums
-    launch(make_records, (blocks_for_rows(n, BLOCK), n_trees), BLOCK, *args)
+    launch(
+        make_records, (blocks_for_rows(n, BLOCK), n_trees), BLOCK,
+        g, h, rows, *upload(own_trees), i64(0), u64(0), i64(0), on_device(scales), records, sums,
+    )  # fmt: skip
     return TreeRecords(records, sums, scales)
