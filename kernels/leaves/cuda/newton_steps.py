@@ -87,7 +87,8 @@ def step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest):
 def sum_in_shared(
     leaf, g, h, scales, l2, min_sum_hessian, largest, n_rows, n_copies, out, values
 ):  # fmt: skip
-    """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree.
+    """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree,
+    or the output of the only tree.
 
     Shared sums: ``[g, h][limb][node][copy]``. ``out`` is the result; a tree's last line counts the
     blocks that are done. The last one of them takes the steps of the nodes, if ``values`` has room.
@@ -96,7 +97,8 @@ def sum_in_shared(
     is_last = cuda.shared.array(1, np.int32)
     t = cuda.threadIdx.x
     tree = i64(cuda.blockIdx.y)
-    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_g, own_h, own = g[tree], h[tree], out[tree]
     scale_g = scales[tree, 0]
     scale_h = scales[tree, 1]
     n = leaf.shape[1]
@@ -141,7 +143,8 @@ def sum_in_shared(
 def sum_in_global(leaf, g, h, scales, out):
     """One row a thread, for more nodes; with many leaves few rows meet in one."""
     tree = i64(cuda.blockIdx.y)
-    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_g, own_h, own = g[tree], h[tree], out[tree]
     n = u32(leaf.shape[1])
     scale_g = scales[tree, 0]
     scale_h = scales[tree, 1]
@@ -180,7 +183,7 @@ def launch_sums(
 ) -> None:
     """Add the sums of leaves to ``out``, which has a line of zeros behind those of each tree, and
     write the Newton steps to ``values``, where that is not empty."""
-    (n_trees, n), n_nodes = leaf.shape, out.shape[1] - 1
+    (n_trees, n), n_nodes = g.shape, out.shape[1] - 1
     if n_nodes <= SHARED_NODES:
         # Few nodes: sums in shared memory, and the steps by the block that is last.
         rows = rows_of_block(n, n_trees)
@@ -232,7 +235,8 @@ class Steps:
         """Wait for the values of a tree's nodes."""
         self._trees.settle()
         sums = self._sums.wait()[i, :-1]
-        return steps_of_sums(self._trees, i, sums, self._scales[i], *self._how)
+        tree = min(i, self._trees.early_leaf.shape[0] - 1)
+        return steps_of_sums(self._trees, tree, sums, self._scales[i], *self._how)
 
 
 class FetchedNodeValues:

@@ -18,9 +18,10 @@ BLOCK = block_size(256)
 
 @kernel
 def add_values(raw, leaf, values, factor):
-    """One row a thread; ``blockIdx.y`` is the tree."""
+    """One row a thread; ``blockIdx.y`` is the tree, or the output of the only tree."""
     tree = i64(cuda.blockIdx.y)
-    own_raw, own_leaf, own_values = raw[tree], leaf[tree], values[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_raw, own_values = raw[tree], values[tree]
     n = u32(raw.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
