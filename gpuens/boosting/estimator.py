@@ -42,7 +42,7 @@ from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
-from .auto import draw_folds, rounds_for
+from .auto import best_training, draw_folds
 from .data.auto_values import FEWEST_ROUNDS, is_auto, most_rounds, settled, tries_symmetric
 from .data.memory import boosting_plan, reading_plan
 from .data.sharing import (
@@ -221,7 +221,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         tries = searches and not is_sparse and tries_symmetric(self, (n_counted, shape[1]))
         shapes = [settings.params]
         if tries:
-            shapes.append(of_symmetric_trees(settings.params))
+            shapes.insert(0, of_symmetric_trees(self, settings.params))
         plans = [boosting_plan(chosen, loss, own, size, device) for own in shapes]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
@@ -315,16 +315,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Return the training and the number of rounds that are best for rows held out."""
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
-        found = []
-        for params in shapes:
-            own = replace(training, settings=replace(training.settings, params=params))
-            n, score, is_whole = rounds_for(
-                own, builder, fold_of, n_folds, metric, has_constant, most
-            )
-            found.append((score, n, own))
-            if not is_whole:
-                break
-        _, n_rounds, training = max(found, key=lambda each: each[0])  # the first of equal ones
+        settings = [replace(training.settings, params=params) for params in shapes]
+        trainings = [replace(training, settings=own) for own in settings]
+        training, n_rounds = best_training(
+            trainings, builder, fold_of, n_folds, metric, has_constant, most
+        )
         is_symmetric = training.settings.params.is_symmetric == 1
         tried = "symmetric" if is_symmetric else "lossguide"
         self.grow_policy_ = tried if is_auto(self.grow_policy) else self.grow_policy
