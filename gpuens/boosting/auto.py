@@ -4,14 +4,17 @@
 Some rows are held out, in turn where there are few. Boosting on the others shows after how many
 rounds the metric of those held out is best; that many rounds are then trained on all rows. All
 trainings share the bins: rows that are held out have weight zero.
+
+Where leaf-wise and symmetric trees come into question, a part of these trainings decides between
+them first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,16 +29,18 @@ from ..estimators.training import (
 )
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
-from ..kernels.runtime.arrays import Array
+from ..numerics.weighted import Later
 from .data.auto_values import FIXED_ROUNDS, N_PARTS, folds_of
 from .forest_builder import ForestBuilder
 from .metrics import Metric
-from .round_data import GrownRound, Training, TrainingRows
+from .round_data import GrownRound, Training
 from .rounds import BoostingRounds
 from .steps.many_models import Meeting, RoundsTogether, joins_on_gpu, meeting_here
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
+ROWS_THAT_DECIDE = 150
+"""Rows held out that decide between shapes of trees, if there are so many."""
 DATA = "held out"
 """The name of these rows in callbacks."""
 
@@ -69,53 +74,130 @@ def fold_rounds(training: Training, builder: ForestBuilder) -> FoldRounds | Join
     return kind(training, builder, [training.rows], no_model)
 
 
+class HeldOutRows:
+    """Rows that a training does without, and their metric after each of its rounds so far."""
+
+    def __init__(
+        self, training: Training, builder: ForestBuilder, is_held_out: np.ndarray, metric: Metric,
+        has_constant: bool,
+    ) -> None:  # fmt: skip
+        own, rows = _without(training, is_held_out, has_constant), training.rows
+        self._at = training.device.asarray(np.flatnonzero(is_held_out))
+        weight = rows.weight[self._at] if rows.weight.size else rows.weight
+        self._rows = replace(own.rows, y=rows.y[..., self._at], weight=weight)
+        self._compute = metric.compute
+        self._known: list[Later] = []
+        self.rounds = fold_rounds(own, builder)
+
+    def lacks(self, n_rounds: int) -> bool:
+        return len(self._known) < n_rounds
+
+    def finish(self, started: Any) -> None:
+        """Finish a round, and ask for the metric after it."""
+        self.rounds.finish(started)
+        # Joined rounds have raw predictions in another array than the one that all began with.
+        self._rows.raw = self.rounds.training.rows.raw[:, self._at]
+        self._known.append(self._compute(self._rows))
+
+    def after(self, n_rounds: int) -> Later:
+        """Return the metric after so many rounds, at least one."""
+        return self._known[n_rounds - 1]
+
+    def remember(self, n_rounds: int, value: float) -> None:
+        """Keep a metric in place of what waits for it."""
+        self._known[n_rounds - 1] = lambda: value
+
+
 class FoldsTogether(Rounds):
     """Trainings that hold out different rows: joined, or a round of each after the other."""
 
-    def __init__(self, folds: Sequence[FoldRounds | JoinedFoldRounds]) -> None:
-        self._folds = folds
-        self._joined = [fold for fold in folds if isinstance(fold, JoinedFoldRounds)]
+    def __init__(self, folds: Sequence[HeldOutRows]) -> None:
+        self._folds, self._n_rounds = folds, 0
         self._meeting = meeting_here.get() or Meeting(1)
 
     def start(self, index: int) -> Any:
-        return self._meeting.wait_for(self._joined, index) if self._joined else index
+        """Begin the round of those that lack it, if they are joined."""
+        lacking = [fold for fold in self._folds if fold.lacks(index + 1)]
+        joined = [fold.rounds for fold in lacking if isinstance(fold.rounds, JoinedFoldRounds)]
+        return index, lacking, self._meeting.wait_for(joined, index) if joined else []
 
-    def finish(self, started: Any) -> list[GrownRound]:
-        if self._joined:
-            pairs = zip(self._joined, started, strict=True)
-            return [fold.finish(asked) for fold, asked in pairs]
+    def finish(self, started: Any) -> int:
+        index, lacking, asked = started
         # A GPU grows one batch of trees at a time: none begins before those of the last are there.
-        return [fold.finish(fold.start(started)) for fold in self._folds]
+        for k, fold in enumerate(lacking):
+            fold.finish(asked[k] if asked else fold.rounds.start(index))
+        self._n_rounds = index + 1
+        return self._n_rounds
 
-    def settle(self, finished: list[GrownRound]) -> None:
+    def measure(self, folds: Sequence[HeldOutRows]) -> Later:
+        """Return the mean of the metric over the parts that have what it needs."""
+        n_rounds = self._n_rounds
+        later = [fold.after(n_rounds) for fold in folds]
+
+        def mean() -> float:
+            values = [value() for value in later]
+            for fold, value in zip(folds, values, strict=True):
+                fold.remember(n_rounds, value)
+            return _mean_of_known(values)
+
+        return mean
+
+    def settle(self, finished: int) -> None:
         pass
 
     def keep(self, n_rounds: int) -> None:
         pass
 
     def forest(self) -> Forest:
-        return self._folds[0].forest()
+        return self._folds[0].rounds.forest()
 
     def model(self, result: TrainingResult) -> Any:
         return no_model(result)
 
 
-def rounds_for(
-    training: Training,
+@dataclass
+class CatchingUp(EarlyStopping):
+    """Stop also where the score of a rival is further off than what the last doubling of the rounds
+    has gained: the next one will gain less."""
+
+    rival: float = math.nan
+    _bests: list[float] = field(default_factory=list, init=False)
+
+    def update(self, iteration: int, value: float) -> bool:
+        stops = super().update(iteration, value)
+        self._bests.append(self.best)
+        n_rounds = len(self._bests) - 1
+        gained = self.best - self._bests[n_rounds // 2]
+        return stops or (n_rounds >= self.patience and self.rival - self.best > gained)
+
+
+class FoundRounds(NamedTuple):
+    """The number of rounds after which the metric of rows held out is best, its score then, of
+    which higher is better, and whether the search was not ended by Ctrl-C."""
+
+    n_rounds: int
+    score: float
+    is_whole: bool
+
+
+def best_training(
+    trainings: Sequence[Training],
     builder: ForestBuilder,
     fold_of: np.ndarray,
     n_folds: int,
     metric: Metric,
     has_constant: bool,
     most: int,
-) -> tuple[int, float, bool]:
-    """Return the number of rounds after which a metric of the rows held out is best, its score
-    then, of which higher is better, and whether the search was not ended by Ctrl-C.
+) -> tuple[Training, int]:
+    """Return the training that is best for rows held out, and its number of rounds.
+
+    Of several trainings those that hold out the first ``ROWS_THAT_DECIDE`` rows decide; the rest
+    are needed for the rounds of the best one alone. One that cannot catch up is given up.
 
     Parameters
     ----------
-    training : Training
-        On all rows.
+    trainings : sequence of Training
+        On all rows; the first of equal ones is taken.
     builder : ForestBuilder
         Without a tree.
     fold_of : integers, shape (n_rows,), NumPy
@@ -127,31 +209,44 @@ def rounds_for(
     most : int
         Rounds.
     """
-    with np.errstate(all="ignore"):  # a part may lack what its loss needs
-        pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
-    folds = FoldsTogether([fold_rounds(own, builder) for own, _ in pairs])
-    held_out = [rows for _, rows in pairs]
-    places = [training.device.asarray(np.flatnonzero(fold_of == k)) for k in range(n_folds)]
 
-    def mean(rows: Sequence[TrainingRows]) -> Callable[[], float]:
-        # Joined rounds have raw predictions in another array than the one that both began with.
-        rows = [replace(own, raw=seen.rows.raw) for own, (seen, _) in zip(rows, pairs, strict=True)]
-        if not metric.by_weight:
-            weight = training.rows.weight
-            rows = [_alone(own, weight, at) for own, at in zip(rows, places, strict=True)]
-        later = [metric.compute(own) for own in rows]
-        return lambda: _mean_of_known([value() for value in later])
+    def folds_of(training: Training, numbers: range) -> list[HeldOutRows]:
+        with np.errstate(all="ignore"):  # a part may lack what its loss needs
+            return [
+                HeldOutRows(training, builder, fold_of == k, metric, has_constant) for k in numbers
+            ]
 
-    stopping = EarlyStopping(PATIENCE, 0.0, metric.higher_is_better)
-    evaluation = Evaluation(DATA, metric.name, held_out, mean)
-    runs_ahead = training.device.runs_ahead
+    n_few, best = n_folds, FoundRounds(0, math.nan, True)
+    if len(trainings) > 1:
+        n_few = min(-(-ROWS_THAT_DECIDE // max(int((fold_of == 0).sum()), 1)), n_folds)
+    for each in trainings:
+        few = folds_of(each, range(n_few))
+        found = rounds_for(few, metric, most, best.score, each.device.runs_ahead)
+        if best.n_rounds == 0 or found.score > best.score:
+            training, folds, best = each, few, found
+        if not found.is_whole:
+            return training, best.n_rounds
+    if n_few < n_folds:
+        folds += folds_of(training, range(n_few, n_folds))
+        best = rounds_for(folds, metric, most, math.nan, training.device.runs_ahead)
+    return training, best.n_rounds
+
+
+def rounds_for(
+    folds: Sequence[HeldOutRows], metric: Metric, most: int, rival: float, runs_ahead: bool
+) -> FoundRounds:
+    """Search for the rounds of trainings that hold out rows, as long as they may reach the score of
+    a rival, if it has one."""
+    stopping = CatchingUp(PATIENCE, 0.0, metric.higher_is_better, rival)
+    together = FoldsTogether(folds)
+    evaluation = Evaluation(DATA, metric.name, folds, together.measure)
     plan = TrainingPlan(most, 0, {}, [evaluation], stopping, (), True, runs_ahead)
     with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
-        found = train(folds, plan)
+        found = train(together, plan)
     if np.isnan(found.evals[DATA][metric.name]).all():
-        return FIXED_ROUNDS, -math.inf, True
+        return FoundRounds(FIXED_ROUNDS, -math.inf, True)
     # Ctrl-C ends the search alone.
-    return max(stopping.best_iteration, 1), stopping.best, found.stopped != INTERRUPTED
+    return FoundRounds(max(stopping.best_iteration, 1), stopping.best, found.stopped != INTERRUPTED)
 
 
 def _mean_of_known(values: Sequence[float]) -> float:
@@ -160,28 +255,19 @@ def _mean_of_known(values: Sequence[float]) -> float:
     return math.fsum(known) / len(known) if known else math.nan
 
 
-def _without(
-    training: Training, is_held_out: np.ndarray, has_constant: bool
-) -> tuple[Training, TrainingRows]:
-    """Return a training without some rows, and these rows; both have the raw predictions of all.
-    Losses keep what they derive from targets and weights: each set has targets of its own."""
+def _without(training: Training, is_held_out: np.ndarray, has_constant: bool) -> Training:
+    """Return a training in which some rows have no weight. Losses keep what they derive from
+    targets and weights: each training has targets of its own."""
     rows, device, loss = training.rows, training.device, training.loss
-    out = device.asarray(is_held_out)
     weight = rows.weight if rows.weight.size else device.xp.ones(training.n_rows)
-    own = replace(rows, y=rows.y.copy(), weight=weight * ~out, raw=rows.raw.copy())
+    weight = weight * ~device.asarray(is_held_out)
+    own = replace(rows, y=rows.y.copy(), weight=weight, raw=rows.raw.copy())
     target = own.y.astype(np.float64, copy=False)
     base = loss.base_score(target, own.weight, device)
     loss = loss.on_training_rows(target, own.weight, base, device)
     if has_constant:
         own.raw[...] = device.asarray(base)[:, None]
-    held_out = replace(own, y=rows.y.copy(), weight=weight * out)
-    return replace(training, rows=own, loss=loss), held_out
-
-
-def _alone(rows: TrainingRows, weight: Array, at: Array) -> TrainingRows:
-    """Return the rows held out without the others, for functions that take no weights."""
-    own = weight[at] if weight.size else weight
-    return replace(rows, y=rows.y[..., at], weight=own, raw=rows.raw[:, at])
+    return replace(training, rows=own, loss=loss)
 
 
 def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.ndarray, int]:

@@ -42,7 +42,7 @@ from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
-from .auto import draw_folds, rounds_for
+from .auto import best_training, draw_folds
 from .data.auto_values import (
     FEWEST_ROUNDS,
     is_auto,
@@ -229,7 +229,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         tries = searches and not is_sparse and tries_symmetric(self, (n_counted, shape[1]))
         shapes = [settings.params]
         if tries:
-            shapes.append(of_symmetric_trees(settings.params))
+            shapes.insert(0, of_symmetric_trees(self, settings.params))
         plans = [boosting_plan(chosen, loss, own, size, device) for own in shapes]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
@@ -277,13 +277,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         start = builder.freeze()
         settings, own_bins = replace(settings, in_pieces=memory.in_pieces), NO_BINS
         if self._categories is not None:
-            ranking = loss, start.base, binner, settings, device
-            binner, settings, own_bins = rank_categories(self, sets[0], is_new, *ranking)
+            binner, settings, own_bins = rank_categories(
+                self, sets[0], is_new, loss, start.base, binner, settings, device
+            )
             self._binner = binner if own_bins else self._binner
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        how = binner, device, dropout, memory.streams
-        binned = [self._bin(sets.pop(0), start, *how) for _ in range(len(sets))]
+        binned = [
+            self._bin(sets.pop(0), start, binner, device, dropout, memory.streams)
+            for _ in range(len(sets))
+        ]
         (_, rows), *watched = binned
         for feature, bins in own_bins.items():
             set_bins(cast(Codes, rows.codes), feature, device.asarray(bins))
@@ -310,17 +313,17 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if shapes:
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
-        of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
+        seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds: BoostingRounds
         meeting = meeting_here.get()
         if dropout:
-            rounds = DropoutRounds(dropout, *of_rounds)
+            rounds = DropoutRounds(dropout, training, builder, seen, self._snapshot)
         elif meeting is not None and can_meet(training):
             meeting.share_table(training)
-            rounds = RoundsTogether(*of_rounds)
+            rounds = RoundsTogether(training, builder, seen, self._snapshot)
             rounds.verbose = bool(self.verbose)
         else:
-            rounds = BoostingRounds(*of_rounds)
+            rounds = BoostingRounds(training, builder, seen, self._snapshot)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
@@ -332,16 +335,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Return the training and the number of rounds that are best for rows held out."""
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
-        found = []
-        for params in shapes:
-            own = replace(training, settings=replace(training.settings, params=params))
-            n, score, is_whole = rounds_for(
-                own, builder, fold_of, n_folds, metric, has_constant, most
-            )
-            found.append((score, n, own))
-            if not is_whole:
-                break
-        _, n_rounds, training = max(found, key=lambda each: each[0])  # the first of equal ones
+        settings = [replace(training.settings, params=params) for params in shapes]
+        trainings = [replace(training, settings=own) for own in settings]
+        training, n_rounds = best_training(
+            trainings, builder, fold_of, n_folds, metric, has_constant, most
+        )
         is_symmetric = training.settings.params.is_symmetric == 1
         tried = "symmetric" if is_symmetric else "lossguide"
         self.grow_policy_ = tried if is_auto(self.grow_policy) else self.grow_policy
@@ -466,8 +464,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
                 "set warm_start=False to start again."
             )
-        results = self.forest_, self.n_iter_, self.evals_result_, self.stopped_
-        return BoostingResult(*results, dropout=self._kept_dropout())
+        return BoostingResult(
+            self.forest_, self.n_iter_, self.evals_result_, self.stopped_,
+            dropout=self._kept_dropout(),
+        )  # fmt: skip
 
     def _result_of(self, init: Any) -> BoostingResult:
         """Take over the attributes of the model ``init`` and return its result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,9 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, rounds: BoostingRoun
     if training.settings.ridge is None and not hasattr(
         model, "init_"
     ):  # which may leave nothing to learn
-        warn_if_no_split(model, [forest], seen, reason)
+        settings = copy.copy(model)
+        settings.min_samples_leaf = training.settings.params.min_samples_leaf  # of "auto", too
+        warn_if_no_split(settings, [forest], seen, reason)
 
 
 def ends(y: Array, workers: Workers) -> np.ndarray:

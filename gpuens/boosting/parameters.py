@@ -38,7 +38,7 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import Loss
 from ..ranking_metrics import RankingMetric, ranking_metric_of
-from .data.auto_values import is_auto, most_rounds
+from .data.auto_values import LEAF_ROWS_OF_LEVELS, is_auto, most_rounds
 from .steps.sampling import SCHEMES
 
 
@@ -62,7 +62,7 @@ class BoostingParameters:
     max_depth: int | None = None
     max_leaf_nodes: int | None = 31
     min_samples_split: int | float = 2
-    min_samples_leaf: int = 10
+    min_samples_leaf: int | str = "auto"
     min_sum_hessian: float = 1e-3
     l2_regularization: float = 1.0
     min_gain_to_split: float = 0.0
@@ -166,7 +166,7 @@ RULES = {
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
     "min_samples_split": ROWS_TO_SPLIT,
-    "min_samples_leaf": COUNT,
+    "min_samples_leaf": one_of("auto") | COUNT,
     "min_sum_hessian": NOT_NEGATIVE,
     "l2_regularization": NOT_NEGATIVE,
     "min_gain_to_split": NOT_NEGATIVE,
@@ -280,9 +280,12 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     )
 
 
-def of_symmetric_trees(params: GrowthParams) -> GrowthParams:
+def of_symmetric_trees(estimator: Any, params: GrowthParams) -> GrowthParams:
     """Return the settings of symmetric trees where no limit of trees is set."""
-    return params._replace(is_symmetric=1, max_leaves=UNLIMITED, max_depth=DEPTH_OF_LEVELS)
+    least = LEAF_ROWS_OF_LEVELS if is_auto(estimator.min_samples_leaf) else params.min_samples_leaf
+    return params._replace(
+        is_symmetric=1, max_leaves=UNLIMITED, max_depth=DEPTH_OF_LEVELS, min_samples_leaf=least
+    )
 
 
 def most_path_features(interaction_cst: Any) -> int:

@@ -51,9 +51,10 @@ BOOSTING = """Parameters are in groups, the most important groups and parameters
         stays whole at that level. While splits are compared, rows are estimated from hessians;
         ``min_gain_to_split`` is that of a level, ``colsample_bynode`` the share drawn for a level,
         and categories have one order for all its nodes.
-    min_samples_leaf : int, default=10
+    min_samples_leaf : int or "auto", default="auto"
         Fewest rows of a leaf. Raise it for noisy targets, lower it for tables of a few hundred
-        rows.
+        rows. "auto" is 10, but 1 for symmetric trees where rounds are searched for: a split that
+        all nodes of a level share cannot isolate single rows as it likes.
     max_bins : int, default=255
         Most bins of a feature, from 2 to 255; missing values have one of their own, and extreme
         values theirs. Fewer bins train faster and smooth thresholds.

@@ -19,6 +19,7 @@ from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import NO_CLASS
 from ..numerics.minimise import minimise
+from ..numerics.weighted import Later, mean_later
 from .base import Loss
 from .safe_steps import largest_rate, largest_step
 
@@ -124,6 +125,12 @@ class MultinomialLogLoss(LogLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         return log_sum_exp(raw)
+
+    def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
+        # Only the output of a row's own class adds to its loss: the others need not be read.
+        xp, n = device.xp, raw.shape[1]
+        own = xp.take(xp.reshape(raw, (-1,)), xp.astype(y, xp.int64) * n + xp.arange(n))
+        return mean_later(self.shared(y, raw, device) - own, weight, device, self.workers)
 
     def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(raw)

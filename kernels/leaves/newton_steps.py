@@ -51,7 +51,7 @@ def newton_steps(
     workers: Workers = ONE_WORKER,
 ) -> Sequence[NodeValues]:
     """Return the value of each node that minimises the loss's second-order model, -g/(h + l2), for
-    all trees of a batch; on CUDA they share a launch.
+    all trees of a batch, or for every output of one tree; on CUDA they share a launch.
 
     The hessian of a node counts at least ``min_sum_hessian``: its integer estimate passed that
     test, and a leaf of almost certain rows must not take an unbounded step.
@@ -59,10 +59,11 @@ def newton_steps(
     Parameters
     ----------
     trees : GrownTrees
-        At most ``MOST_OUTPUTS``; ``trees.leaf`` holds the nodes of their rows.
-    g, h : float32, shape (n_trees, n_rows), contiguous
+        ``trees.leaf`` holds the nodes of their rows.
+    g, h : float32, shape (n_lines, n_rows), contiguous
+        A line for each tree, or several lines for the only one; at most ``MOST_OUTPUTS``.
     totals : sequence of Totals
-        Of these, by tree.
+        Of these, by line.
     l2, min_sum_hessian : float
     largest : float
         > 0; values beyond it, on either side of zero, are cut to it.
@@ -71,9 +72,9 @@ def newton_steps(
     Returns
     -------
     sequence of NodeValues
-        From sums in 64-bit fixed point (see ``leaf_sums``). On CUDA the values of the leaves stay
-        on the device too, for ``add_values_of_trees``, and are copied to the host when they are
-        read.
+        By line, from sums in 64-bit fixed point (see ``leaf_sums``). On CUDA the values of the
+        leaves stay on the device too, for ``add_values_of_trees``, and are copied to the host when
+        they are read.
     """
     if workers is ONE_WORKER:
         op = implementation(__name__, g)

@@ -26,14 +26,14 @@ def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) 
 def add_values_of_trees(
     raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
 ) -> None:
-    """Add the values of several trees, each with its own raw predictions; on CUDA they share a
-    launch.
+    """Add the values of several trees, or of several outputs of one tree, each with its own raw
+    predictions; on CUDA they share a launch.
 
     Parameters
     ----------
-    raw : float64, shape (n_trees, n), contiguous
-        At most ``MOST_OUTPUTS`` trees.
-    leaf : int32 or on CUDA uint16, shape (n_trees, n), contiguous
+    raw : float64, shape (n_lines, n), contiguous
+        At most ``MOST_OUTPUTS`` lines.
+    leaf : int32 or on CUDA uint16, shape (n_lines, n) or (1, n), contiguous
     values : sequence of NodeValues
     factors : sequence of float
     """

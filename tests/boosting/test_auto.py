@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from gpuens import (
     GradientBoostingRegressor,
 )
 from gpuens.boosting import auto
-from gpuens.boosting.auto import FoldRounds, draw_folds
+from gpuens.boosting.auto import CatchingUp, FoldRounds, draw_folds
 from gpuens.boosting.data.auto_values import most_rounds, rate_for
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 
@@ -340,7 +341,7 @@ def test_the_shape_that_was_used_is_known(policy):
     assert shape == policy or (policy == "auto" and shape in ("lossguide", "symmetric"))
     same = GradientBoostingRegressor(
         **SHAPED, n_estimators=model.n_iter_, learning_rate=model.learning_rate_, subsample=0.8,
-        colsample_bynode=0.6, grow_policy=shape,
+        colsample_bynode=0.6, grow_policy=shape, min_samples_leaf=1 if shape == "symmetric" else 10,
     )  # fmt: skip
     assert same.fit(X, Y).forest_.fingerprint() == model.forest_.fingerprint()
 
@@ -348,6 +349,38 @@ def test_the_shape_that_was_used_is_known(policy):
 def test_other_limits_of_trees_are_obeyed():
     for more in ({"max_depth": 3}, {"max_leaf_nodes": 8}):
         assert GradientBoostingRegressor(**SHAPED | more).fit(X, Y).grow_policy_ == "lossguide"
+
+
+def test_a_number_of_rows_in_a_leaf_is_obeyed():
+    rows = np.random.default_rng(1).normal(size=(600, 6))
+    smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]
+    for settings in ({}, {"grow_policy": "symmetric"}):
+        model = GradientBoostingRegressor(**SHAPED, min_samples_leaf=40, **settings)
+        forest = model.fit(rows, smooth).forest_
+        assert model.grow_policy_ == "symmetric" and forest.n_samples[forest.left < 0].min() >= 40
+    fixed = {**SHAPED, "n_estimators": 5, "grow_policy": "symmetric"}
+    ten = GradientBoostingRegressor(**fixed, min_samples_leaf=10).fit(rows, smooth)
+    by_default = GradientBoostingRegressor(**fixed).fit(rows, smooth)
+    assert by_default.forest_.fingerprint() == ten.forest_.fingerprint()
+
+
+def test_few_rows_decide_between_shapes_and_all_parts_the_rounds():
+    """The model is that of a search with its shape alone."""
+    rows = np.random.default_rng(1).normal(size=(800, 4))
+    smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]
+    model = GradientBoostingRegressor(**SHAPED).fit(rows, smooth)
+    alone = GradientBoostingRegressor(**SHAPED, grow_policy=model.grow_policy_).fit(rows, smooth)
+    assert model.forest_.fingerprint() == alone.forest_.fingerprint()
+
+
+def test_what_cannot_catch_up_is_given_up():
+    scores = -1.0 / np.arange(1.0, 400.0)  # which half of the distance to 0 is left by a doubling
+    for rival, expected in ((-0.002, 398), (0.02, 50), (math.nan, 398)):
+        stopping = CatchingUp(50, 0.0, True, rival)
+        ended = [stopping.update(i, value) for i, value in enumerate(scores)]
+        assert (ended.index(True) if True in ended else 398) == expected
+    stopping = CatchingUp(50, 0.0, False)
+    assert [stopping.update(i, float(i)) for i in range(51)].index(True) == 50
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,15 +33,6 @@ LARGE_FOLDERS = {
     "tests/campaign": "one program, whose attacks are modules that it imports by name",
 }
 """What is larger, and why."""
-
-MOST_BUNDLES = {
-    "gpuens/boosting": 5,
-    "kernels/growth": 4,
-    "kernels/leaves": 3,
-    "kernels/statistics": 1,
-}
-"""Rooms whose functions still make tuples only to splat them into calls, and how many at most; the
-numbers may fall."""
 
 NAMED_ALIKE = {
     "gpuens/dask": "mirrors estimators for tables of Dask",
@@ -164,8 +155,7 @@ def test_arguments_are_passed_by_their_names():
     found = [
         f"{path}:{name}" for path in CODE for name in bundles((ROOT / path).read_text("utf-8"))
     ]
-    rooms = Counter(next((r for r in MOST_BUNDLES if f.startswith(r)), f) for f in found)
-    assert {place: n for place, n in rooms.items() if n > MOST_BUNDLES.get(place, 0)} == {}
+    assert found == []
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from ...kernels.boosting.newton_trees import add_newton_trees
 from ...kernels.runtime.dtypes import Totals, Update
-from ...losses import Loss
 from ..round_data import OutputTree, Round, Training
-from .plain import Batch, TreeGrowth, Updates, params_of
+from .plain import Batch, TreeGrowth, Updates, params_of, takes_newton_steps
 
 
 class FusedGrowth(TreeGrowth):
@@ -63,5 +62,5 @@ def can_fuse(training: Training) -> bool:
     """Return whether a CPU adds the Newton steps of the trees as they are."""
     settings = training.settings
     revises = settings.line_search or settings.rules.monotone.any() or settings.ridge is not None
-    takes_steps = type(training.loss).leaf_values is Loss.leaf_values and not revises
+    takes_steps = takes_newton_steps(training.loss) and not revises
     return takes_steps and not training.device.runs_ahead

@@ -20,15 +20,17 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import NodeValues, Totals, Update
 from ...kernels.runtime.each import each
 from ...kernels.scalars.losses import Given
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import PURPOSE_PROJECTIONS, draw, subkey
+from ...kernels.statistics.add_leaf_values import add_values_of_trees
 from ...kernels.statistics.gradients import gradients
 from ...losses import Loss
-from ..round_data import OutputTree, Round, Training
-from .plain import Batch, Gradients, LeafValues, TreeGrowth, Updates
+from ..round_data import OutputTree, Round, Training, TrainingRows
+from .plain import Batch, Gradients, LeafValues, TreeGrowth, Updates, takes_newton_steps
 from .sampling import scale_statistics
 
 _draw, _subkey = vectorise(draw), vectorise(subkey)
@@ -135,14 +137,19 @@ class OneTreeValues(LeafValues):
     """The values that the loss gives each output in the leaves of one tree."""
 
     def trees(self, round_: Round, batch: Batch) -> list[OutputTree]:
-        trees, rate = batch.trees, round_.rate
+        trees, rate, loss = batch.trees, round_.rate, round_.loss
 
         def of_output(k: int) -> NodeValues:
             own = Batch(range(k, k + 1), [batch.totals[k]], trees)
-            (values,) = round_.loss.leaf_values(self.leaf_batch(round_, own, k), own.outputs)
+            (values,) = loss.leaf_values(self.leaf_batch(round_, own, k), own.outputs)
             return values
 
-        values = each(of_output, batch.outputs, self.gradients.g[0], self.training.rows.workers)
+        values: Sequence[NodeValues]
+        if takes_newton_steps(loss):  # of all outputs in one call
+            values = loss.leaf_values(self.leaf_batch(round_, batch), batch.outputs)
+        else:
+            workers = self.training.rows.workers
+            values = each(of_output, batch.outputs, self.gradients.g[0], workers)
         return [OutputTree(trees, 0, k, values[k], rate) for k in batch.outputs]
 
 
@@ -152,13 +159,16 @@ class OneTreeUpdates(Updates):
     def add(self, round_: Round, trees: list[OutputTree]) -> None:
         if round_.sample.rows.size:  # growth has only seen the leaves of the sample
             trees[0].find_leaves(self.training.rows.codes, trees[0].leaf)
-        self.add_to_training_rows(trees)
+        self._add_to(self.training.rows, trees[0].trees.leaf, trees)
         self.add_to_others(trees)
 
     def add_to_others(self, trees: list[OutputTree]) -> None:
         for other in self.others:
             xp = self.training.device.xp
-            leaf = xp.full(other.raw.shape[1], -1, dtype=xp.int32)
-            trees[0].find_leaves(other.codes, leaf)
-            for tree in trees:
-                self.add_tree(tree, leaf, other)
+            leaf = xp.full((1, other.raw.shape[1]), -1, dtype=xp.int32)
+            trees[0].find_leaves(other.codes, leaf[0])
+            self._add_to(other, leaf, trees)
+
+    def _add_to(self, rows: TrainingRows, leaf: Array, trees: list[OutputTree]) -> None:
+        values, factors = [tree.values for tree in trees], [tree.factor for tree in trees]
+        add_values_of_trees(rows.raw, leaf, values, factors)

@@ -26,6 +26,7 @@ from ...kernels.runtime.each import each
 from ...kernels.scalars.lazy_jit import lazy_property
 from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
 from ...kernels.statistics.quantise import scales_for
+from ...losses import Loss
 from ...losses.leaves import LeafBatch
 from ...numerics.sampling import draw_rows
 from ...numerics.weighted import ordered_sum
@@ -310,6 +311,11 @@ def _weight_of(training: Training, sample: Sample) -> float:
     if is_part:
         return float(count_of_all(0 if drawn is NO_ROWS else drawn.size, workers))
     return float(rows_of_all(training.n_rows, workers))
+
+
+def takes_newton_steps(loss: Loss) -> bool:
+    """Return whether the values of leaves are Newton steps as they are."""
+    return type(loss).leaf_values is Loss.leaf_values
 
 
 class LeafValues:

@@ -77,14 +77,15 @@ def _step_worker(
     hessian,
 ):  # fmt: skip
     fixed = np.empty((2, BLOCK), np.int64)
-    n_trees = leaf.shape[0]
-    for t in range(n_trees):
-        # Sums of the thread's rows, for all trees.
+    n_lines = g.shape[0]
+    for t in range(n_lines):
+        # Sums of the thread's rows, for all trees, or for all outputs of the only tree.
         own = sums[thread, offset[t] : offset[t + 1]]
-        add_share(thread, n_threads, leaf[t], g[t], h[t], scales[t, 0], scales[t, 1], fixed, own)
-    # Behind the barrier all sums are there; the trees are shared out for the steps.
+        leaf_t = leaf[min(t, leaf.shape[0] - 1)]
+        add_share(thread, n_threads, leaf_t, g[t], h[t], scales[t, 0], scales[t, 1], fixed, own)
+    # Behind the barrier all sums are there; the lines are shared out for the steps.
     wait(barrier, n_threads)
-    for t in range(thread, n_trees, n_threads):
+    for t in range(thread, n_lines, n_threads):
         begin, end = offset[t], offset[t + 1]
         own = sums[:, begin:end]
         add_threads(own)
@@ -113,12 +114,17 @@ def newton_steps(
     limits = float(l2), float(min_sum_hessian), float(largest)
     scales = np.array([fixed_point_scales(own, g.shape[1]) for own in totals])
     n_threads = threads_for(g.size)
-    n_nodes = trees.left.size
-    sums = np.zeros((n_threads, n_nodes, 2), np.int64)
-    value, hessian = np.empty(n_nodes), np.empty(n_nodes)
-    of_trees = trees.left, trees.right, trees.offset, scales, limits
-    run(_step_worker, n_threads, trees.leaf, g, h, *of_trees, sums, value, hessian)
-    ends = trees.offset.tolist()
+    left, right, offset = trees.left, trees.right, trees.offset
+    if len(trees.leaf) < len(g):  # the nodes of one tree once more for each of its outputs
+        offset = left.size * np.arange(len(g) + 1)
+        left, right = np.tile(left, len(g)), np.tile(right, len(g))
+    sums = np.zeros((n_threads, left.size, 2), np.int64)
+    value, hessian = np.empty(left.size), np.empty(left.size)
+    run(
+        _step_worker, n_threads,
+        trees.leaf, g, h, left, right, offset, scales, limits, sums, value, hessian,
+    )  # fmt: skip
+    ends = offset.tolist()
     return [
         NodeValues(value[begin:end], hessian[begin:end])
         for begin, end in zip(ends[:-1], ends[1:], strict=True)

@@ -98,7 +98,8 @@ def how_of(l2, min_sum_hessian, largest, own, tree):
 def sum_in_shared(
     leaf, g, h, scales, l2, min_sum_hessian, largest, own_settings, n_rows, n_copies, out, values
 ):  # fmt: skip
-    """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree.
+    """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree,
+    or the output of the only tree.
 
     Shared sums: ``[g, h][limb][node][copy]``. ``out`` is the result; a tree's last line counts the
     blocks that are done. The last one of them takes the steps of the nodes, if ``values`` has room.
@@ -107,7 +108,8 @@ def sum_in_shared(
     is_last = cuda.shared.array(1, np.int32)
     t = cuda.threadIdx.x
     tree = i64(cuda.blockIdx.y)
-    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_g, own_h, own = g[tree], h[tree], out[tree]
     scale_g = scales[tree, 0]
     scale_h = scales[tree, 1]
     n = leaf.shape[1]
@@ -152,7 +154,8 @@ def sum_in_shared(
 def sum_in_global(leaf, g, h, scales, out):
     """One row a thread, for more nodes; with many leaves few rows meet in one."""
     tree = i64(cuda.blockIdx.y)
-    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_g, own_h, own = g[tree], h[tree], out[tree]
     n = u32(leaf.shape[1])
     scale_g = scales[tree, 0]
     scale_h = scales[tree, 1]
@@ -181,8 +184,10 @@ def take_steps(sums, scales, l2, min_sum_hessian, largest, own_settings, values)
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     out = zeros((1, n_nodes + 1, 2), np.int64)
-    rows = leaf[None], g[None], h[None], on_device([scales])
-    launch_sums(*rows, [NO_STEPS], out, empty((1, 0), np.float64))
+    launch_sums(
+        leaf[None], g[None], h[None], on_device([scales]),
+        [NO_STEPS], out, empty((1, 0), np.float64),
+    )  # fmt: skip
     return download(out[0, :n_nodes])
 
 
@@ -192,14 +197,15 @@ def launch_sums(
     """Add the sums of leaves to ``out``, which has a line of zeros behind those of each tree, and
     write the Newton steps to ``values``, where that is not empty. ``how`` are the settings of all
     trees, or of each."""
-    (n_trees, n), n_nodes = leaf.shape, out.shape[1] - 1
+    (n_trees, n), n_nodes = g.shape, out.shape[1] - 1
     own = empty((0, 3), np.float64) if len(set(how)) == 1 else upload(np.array(how))[0]
     if n_nodes <= SHARED_NODES:
         # Few nodes: sums in shared memory, and the steps by the block that is last.
         rows = rows_of_block(n, n_trees)
-        blocks = blocks_for(-(-n // rows)), n_trees
-        args = (leaf, g, h, scales, *how[0], own, rows, copies_of(n_nodes), out, values)
-        launch(sum_in_shared, blocks, BLOCK, *args)
+        launch(
+            sum_in_shared, (blocks_for(-(-n // rows)), n_trees), BLOCK,
+            leaf, g, h, scales, *how[0], own, rows, copies_of(n_nodes), out, values,
+        )  # fmt: skip
         return
     # Many nodes: sums in global memory, and the steps by a launch of their own, a node a thread.
     blocks = blocks_for_rows(n, BLOCK), n_trees
@@ -250,7 +256,8 @@ class Steps:
         """Wait for the values of a tree's nodes."""
         self._trees.settle()
         sums = self._sums.wait()[i, :-1]
-        return steps_of_sums(self._trees, i, sums, self._scales[i], *self._how[i])
+        tree = min(i, self._trees.early_leaf.shape[0] - 1)
+        return steps_of_sums(self._trees, tree, sums, self._scales[i], *self._how[i])
 
 
 class FetchedNodeValues:

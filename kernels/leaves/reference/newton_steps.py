@@ -51,8 +51,10 @@ def newton_steps(
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
     found = []
     for i in range(len(totals)):
+        tree = min(i, trees.leaf.shape[0] - 1)
         scales = fixed_point_scales(totals[i], int(g.shape[1]), workers)
-        n_nodes = int(trees.offset[i + 1] - trees.offset[i])
-        sums = leaf_sums_of(trees.leaf[i, ...], g[i, ...], h[i, ...], scales, n_nodes, workers)
-        found.append(steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest))
+        n_nodes = int(trees.offset[tree + 1] - trees.offset[tree])
+        leaf = trees.leaf[tree, ...]
+        sums = leaf_sums_of(leaf, g[i, ...], h[i, ...], scales, n_nodes, workers)
+        found.append(steps_of_sums(trees, tree, sums, scales, l2, min_sum_hessian, largest))
     return found

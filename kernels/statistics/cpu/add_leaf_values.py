@@ -23,10 +23,11 @@ def add_values(raw, leaf, values, begin, end):
 
 @kernel
 def _worker(thread, n_threads, barrier, raw, leaf, values, offset):
-    n_trees, n = raw.shape
+    n_lines, n = raw.shape
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
-    for t in range(n_trees):
-        add_values(raw[t], leaf[t], values[offset[t] : offset[t + 1]], begin, end)
+    for t in range(n_lines):
+        own = leaf[min(t, leaf.shape[0] - 1)]
+        add_values(raw[t], own, values[offset[t] : offset[t + 1]], begin, end)
 
 
 def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:

@@ -18,12 +18,13 @@ BLOCK = block_size(256)
 
 @kernel
 def add_values(raw, leaf, values, factor, factors):
-    """One row a thread; ``blockIdx.y`` is the tree. Where there are ``factors``, each tree has one
-    of its own."""
+    """One row a thread; ``blockIdx.y`` is the tree, or the output of the only tree. Where there are
+    ``factors``, each tree has one of its own."""
     tree = i64(cuda.blockIdx.y)
     if factors.shape[0] > 0:
         factor = factors[tree]
-    own_raw, own_leaf, own_values = raw[tree], leaf[tree], values[tree]
+    own_leaf = leaf[min(tree, leaf.shape[0] - 1)]
+    own_raw, own_values = raw[tree], values[tree]
     n = u32(raw.shape[1])
     i = u32(cuda.grid(1))
     while i < n:

@@ -21,9 +21,10 @@ def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) 
 def add_values_of_trees(
     raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
 ) -> None:
-    """One tree after another, by the operation that dispatches on the arrays."""
+    """One line after another, by the operation that dispatches on the arrays."""
 
     def add(i: int) -> None:
-        add_values(raw[i, ...], leaf[i, ...], values[i], factors[i])
+        own = leaf[min(i, leaf.shape[0] - 1), ...]
+        add_values(raw[i, ...], own, values[i], factors[i])
 
     each(add, range(len(values)), raw[0, ...])

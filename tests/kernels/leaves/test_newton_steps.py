@@ -116,16 +116,18 @@ def data(n):
     return codes, codes[0] * 0.3 + rng.normal(size=n), rng.random(n) + 0.5
 
 
-def stepped(target, codes, y, weight, rows, depth=2, l2=0.5, least_h=1e-3, n_trees=2):
-    """Gradients, trees of these, and the values of their nodes."""
-    g, h = (target.array(np.empty((n_trees, y.size), np.float32)) for _ in range(2))
-    raw = target.array(np.zeros((n_trees, y.size)))
+def stepped(target, codes, y, weight, rows, depth=2, l2=0.5, least_h=1e-3, n_trees=2, n_lines=None):
+    """Gradients, trees of the first lines of these, and the values of their nodes."""
+    n_lines = n_lines or n_trees
+    g, h = (target.array(np.empty((n_lines, y.size), np.float32)) for _ in range(2))
+    raw = target.array(np.zeros((n_lines, y.size)))
     none = target.array(NONE)
-    targets = target.array(np.stack([y * (1.0 + k) for k in range(n_trees)]))
+    targets = target.array(np.stack([y * (1.0 + k) for k in range(n_lines)]))
     of_rows = targets, raw, none, target.array(weight), g, h
     totals = target.run(gradients_of_outputs, SquaredError(), *of_rows)
-    scales = [scales_for(own, y.size) for own in totals]
-    records = target.run(quantise, g, h, target.array(rows), 3, 0, scales)
+    scales = [scales_for(own, y.size) for own in totals[:n_trees]]
+    of_trees = g[:n_trees, ...], h[:n_trees, ...]
+    records = target.run(quantise, *of_trees, target.array(rows), 3, 0, scales)
     keys = np.arange(n_trees, dtype=np.uint64)
     trees = target.run(grow, target.codes(codes), N_BINS, records, keys, params(depth))
     steps = target.run(newton_steps, trees, g, h, totals, l2, least_h)
@@ -143,6 +145,23 @@ def test_parity(target, oracle, same, depth, sampled):
     for found, wanted in zip(actual, expected, strict=True):
         same(found.value, wanted.value)
         same(found.hessian, wanted.hessian)
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_several_outputs_of_one_tree(target, oracle, same, depth):
+    codes, y, weight = data(target.rows(3000, 300))
+    how = {"depth": depth, "n_trees": 1, "n_lines": 3}
+    _, actual, _, _ = stepped(target, codes, y, weight, ALL, **how)
+    trees, expected, g, h = stepped(oracle, codes, y, weight, ALL, **how)
+    assert len(actual) == len(expected) == 3
+    for line, (found, wanted) in enumerate(zip(actual, expected, strict=True)):
+        same(found.value, wanted.value)
+        same(found.hessian, wanted.hessian)
+        for node in np.unique(trees.leaf[0]):
+            rows = trees.leaf[0] == node
+            assert found.hessian[node] == pytest.approx(h[line, rows].sum(dtype=float), rel=1e-9)
+            value = -g[line, rows].sum(dtype=float) / (found.hessian[node] + 0.5)
+            assert found.value[node] == pytest.approx(value, abs=1e-6)
 
 
 def test_against_exact_sums(oracle):

@@ -50,6 +50,20 @@ def test_several_trees(target, oracle, same, factors):
         same(target.host(updated), np.stack(expected))
 
 
+@pytest.mark.parametrize("factors", [(0.1, 0.1), (0.3, -2.0)])
+def test_several_outputs_of_one_tree(target, oracle, same, factors):
+    rng = np.random.default_rng(6)
+    n = target.rows(2000)
+    raw, of_nodes = rng.normal(size=(2, n)), rng.normal(size=(2, 40))
+    leaf = rng.integers(0, 40, (1, n)).astype(np.int32)
+    expected = raw + np.array(factors)[:, None] * of_nodes[:, leaf[0]]
+    for own in target.leaves(leaf):
+        updated = target.array(raw)
+        values = [NodeValues(line, line) for line in of_nodes]
+        assert target.run(add_values_of_trees, updated, own, values, factors) is None
+        same(target.host(updated), expected)
+
+
 def test_parity_on_special_values(target, oracle, same):
     raw = np.array([np.nan, np.inf, -np.inf, 1e308, -0.0, 5e-324, 1.0])
     values = np.array([-0.0, 1e308, -5e-324])
