@@ -14,6 +14,7 @@ PROGRAMS = {
     "predict": "time to predict a table and a single row",
     "accuracy": "errors of all estimators on real data, beside the other libraries",
     "defaults": "errors of gradient boosting with nothing set, beside the other libraries",
+    "choices": "errors and time of shapes of trees and of bags with nothing set",
     "forests": "time to train and use trees, forests and AdaBoost, beside scikit-learn",
     "learners": "quality and CPU time of rankings, survival, distributions and oblique forests",
     "memory": "peak memory of training",
@@ -30,7 +31,7 @@ PROGRAMS = {
     "host_time": "time of the host for launches and predictions on a GPU, which needs none",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests", "crossover")
-ROOMS = {**dict.fromkeys(("accuracy", "defaults"), "accuracy"),
+ROOMS = {**dict.fromkeys(("accuracy", "defaults", "choices"), "accuracy"),
          "learners": "learners", "report": "report",
          **dict.fromkeys((*OF_GPUS, "host_time"), "gpu")}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""

@@ -126,13 +126,15 @@ def show(content: Content) -> Iterator[str]:
     })  # fmt: skip
 
 
-def ratios_to(peer: str, by_table: Results) -> dict[str, tuple[float, float | None]]:
+def ratios_to(
+    peer: str, by_table: Results, own: str = OURS
+) -> dict[str, tuple[float, float | None]]:
     """Return our mean loss relative to that of a library, by table."""
     found = {}
     for table, entry in by_table.items():
         losses = entry["losses"]
-        if OURS in losses and peer in losses:
-            ratio, error = paired_ratio(losses[OURS], losses[peer])
+        if own in losses and peer in losses:
+            ratio, error = paired_ratio(losses[own], losses[peer])
             if ratio is not None:
                 found[table] = ratio, error
     return found

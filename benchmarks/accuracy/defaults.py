@@ -12,7 +12,7 @@ and predictions over all tables and splits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -78,18 +78,29 @@ def given_to(library: str, frame: Any) -> Any:
 
 
 def measure(name: str, options: Options) -> Results:
+    libraries = peers.installed(LIBRARIES)
+    return compare(name, options, {library: partial(made_for, library) for library in libraries})
+
+
+def compare(
+    name: str,
+    options: Options,
+    makers: Mapping[str, Callable[[peers.Task, Any, Options, int], Any]],
+) -> Results:
+    """Return the losses and CPU seconds of models on all splits of a table; ``makers`` make one
+    from the task, the whole table, the options and the seed."""
     arrays = load(options.data, name)
     frame, table = frame_of(arrays), Table(name, arrays["X"], arrays["y"])
     metric = root_mean_square if table.task == "regression" else mean_log_loss
     found: Results = {"losses": {}, "fit": {}, "predict": {}, "rows": 0}
     gaps = []
-    for library in peers.installed(LIBRARIES):
+    for library, make in makers.items():
         runs = []
         try:
             for seed in range(options.seeds):
                 rows, held_out = split_of(table, seed, options.rows)
                 found["rows"] = rows.size
-                model = made_for(library, table.task, frame, options, seed)
+                model = make(table.task, frame, options, seed)
                 X = given_to(library, frame)
                 clock = [time.process_time()]
                 model.fit(X.iloc[rows], table.y[rows])

@@ -29,7 +29,7 @@ INTRODUCTION = (
 )
 SECTIONS = {
     "Time to train and to predict": ("fit", "predict", "many_fits"),
-    "Accuracy": ("defaults", "accuracy"),
+    "Accuracy": ("defaults", "choices", "accuracy"),
     "Trees, forests and AdaBoost": ("forests",),
     "Rankings, survival, distributions, oblique forests": ("learners",),
     "Tables larger than memory": ("batches",),
