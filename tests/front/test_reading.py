@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=341, files=76, folders=22, switches=472),
+    "gradient boosting": Reading(functions=342, files=76, folders=22, switches=473),
     "random forest": Reading(functions=230, files=51, folders=17, switches=350),
 }
 
