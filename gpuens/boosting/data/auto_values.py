@@ -124,10 +124,10 @@ def with_rounds_found(model: Any, is_sparse: bool) -> Any:
     """
     if not hasattr(model, "grow_policy_"):
         return clone(model)
-    numbers = settled(model, model._fitted_loss, LEAST_ROWS, is_sparse, False, False)
-    found = {
-        name: getattr(numbers, name) for name in ("subsample", "colsample_bynode", "multi_strategy")
-    }
+    of_shape = clone(model).set_params(grow_policy=model.grow_policy_)
+    numbers = settled(of_shape, model._fitted_loss, LEAST_ROWS, is_sparse, False, False)
+    names = "subsample", "colsample_bynode", "multi_strategy", "min_samples_leaf"
+    found = {name: getattr(numbers, name) for name in names}
     found["learning_rate"] = getattr(model, "learning_rate_", model.learning_rate)
     return clone(model).set_params(
         n_estimators=model.n_iter_, grow_policy=model.grow_policy_, early_stopping=False, **found
