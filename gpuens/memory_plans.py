@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import _num_samples
 
 from .boosting.data.auto_values import settled
 from .boosting.data.memory import boosting_plan
@@ -240,8 +241,8 @@ def fits_together(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int
     """Return how many models to grow together on a GPU, where a round of one is as many launches as
     one of all: no more than free memory holds; 1 where some are not boosted on a GPU, or in rounds
     of their own. On the CPU, where nothing is launched, threads of their own are faster."""
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n_jobs == 1 or n_rows > ROWS_TO_GROW_TOGETHER or not all(map(_may_meet, estimators)):
+    may_meet = n_jobs != 1 and all(map(_may_meet, estimators))
+    if not may_meet or _num_samples(X) > ROWS_TO_GROW_TOGETHER:
         return 1
     room = trainings_at_once(estimators, X, y)
     most = MOST_TOGETHER if n_jobs is None else threads_of(n_jobs)

@@ -134,7 +134,7 @@ def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarr
         warnings.warn(
             f"cv predicts {left_out} of the {n_rows} rows in no fold: the meta-model learns from "
             "the others only.",
-            stacklevel=4,
+            stacklevel=5,
         )
     return asked[order], order
 

@@ -189,9 +189,7 @@ class Stacking(Combination):
             data = data.part(fold.asked)
             columns = self._columns(data.rows)
         else:
-            folds = self._folds(data, groups)
-            rows, order = rows_asked(folds, data.rows.n)
-            self._require_classes(rows, data.target, "that the folds of cv predict")
+            folds, rows, order = self._folds(data, groups)
             self._set_members(self._fitted(data))
             columns = self._out_of_fold(data, folds, order)
             data = data.part(rows)
@@ -212,12 +210,15 @@ class Stacking(Combination):
         messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
         return data.fit(kept, messages, self.n_jobs)
 
-    def _folds(self, data: TrainingSet, groups: Any) -> list[Fold]:
+    def _folds(self, data: TrainingSet, groups: Any) -> tuple[list[Fold], np.ndarray, np.ndarray]:
+        """Return the folds, the rows that they predict, and how to order their predictions."""
         classes, target = self._classes(), to_numpy(data.target)
         folds = folds_of(self.cv, data.rows.X, target, groups, classes is not None, self._seed)
+        rows, order = rows_asked(folds, data.rows.n)
         for number, fold in enumerate(folds):
             self._require_classes(fold.seen, data.target, f"to fit on in fold {number} of cv")
-        return folds
+        self._require_classes(rows, data.target, "that the folds of cv predict")
+        return folds, rows, order
 
     def _out_of_fold(
         self, data: TrainingSet, folds: Sequence[Fold], order: np.ndarray
