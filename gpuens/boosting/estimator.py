@@ -352,9 +352,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             )
         return training, n_rounds
 
-    def _with_rounds_found(self, is_sparse: bool) -> Any:
+    def _with_rounds_found(self, estimator: Any, is_sparse: bool) -> Any:
         """Return an estimator for parts of the rows, which does not search for rounds again."""
-        return with_rounds_found(self, is_sparse)
+        return with_rounds_found(estimator, self, is_sparse)
 
     def _rows_to_deal(self, rows: RawRows) -> int:
         """Return how many rows can be held out in turn."""

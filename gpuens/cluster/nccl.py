@@ -103,7 +103,7 @@ def _abort(made: Future[Any]) -> None:
 
 
 def _wait(is_done: Callable[[], bool], ring: Ring, when: str) -> None:
-    """Wait until something is done, or a worker is lost. Raises a WorkerLostError."""
+    """Wait until something is done, or raise a WorkerLostError."""
     last = math.inf
     while not is_done():
         if last == math.inf and ring.has_lost_one():

@@ -114,7 +114,7 @@ def without_search(estimator: Any, fitted: Any, X: Any) -> Any:
     """Return what to fit on the folds: the estimator, or if it has searched for its number of
     rounds when it was fitted to all rows X, one that trains as many without a search."""
     of_rounds = getattr(fitted, "_with_rounds_found", None)
-    return estimator if of_rounds is None else of_rounds(is_sparse(X))
+    return estimator if of_rounds is None else of_rounds(estimator, is_sparse(X))
 
 
 def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarray]:

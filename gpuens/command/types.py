@@ -86,7 +86,7 @@ class Overrides:
 
 
 def overrides_of(options: argparse.Namespace) -> Overrides:
-    """Return what the options of a command say. Raises a CommandError."""
+    """Return what the options of a command say. Raises a CommandError if they cannot be read."""
     separator = {"tab": "\t", "\\t": "\t", "blank": " "}.get(options.separator, options.separator)
     if separator is not None and (
         len(separator) != 1 or separator in '\r\n"' or ord(separator) > 127

@@ -499,8 +499,9 @@ def test_boosting_trains_the_rounds_that_it_has_found_without_a_search(problem):
         table, y = (X[:100], C[:100]) if problem == "three classes" else (XB[:100], B[:100])
     if problem == "sparse":
         table = scipy.sparse.csr_array(np.where(table > 0, table, 0.0))
-    model = kind(random_state=0, max_leaf_nodes=31 if problem == "numbers" else 8).fit(table, y)
-    again = model._with_rounds_found(problem == "sparse")
+    estimator = kind(random_state=0, max_leaf_nodes=31 if problem == "numbers" else 8)
+    model = clone(estimator).fit(table, y)
+    again = model._with_rounds_found(estimator, problem == "sparse")
     assert again.n_estimators == model.n_iter_
     assert again.fit(table, y).forest_.fingerprint() == model.forest_.fingerprint()
 
@@ -511,7 +512,7 @@ def test_boosting_searches_for_rounds_once_in_a_stack():
     stack = StackingRegressor(members, cv=KFold(3)).fit(table, y)
     columns = [
         cross_val_predict(member, table, y, cv=KFold(3))
-        for member in (stack.estimators_[0]._with_rounds_found(False), Ridge())
+        for member in (stack.estimators_[0]._with_rounds_found(members[0][1], False), Ridge())
     ]
     final = clone(stack._final_estimator()).fit(np.column_stack(columns), y)
     assert np.array_equal(final.predict(stack.transform(table)), stack.predict(table))
@@ -519,7 +520,26 @@ def test_boosting_searches_for_rounds_once_in_a_stack():
 
 def test_boosting_that_does_not_search_is_fitted_to_folds_as_it_is():
     table, y = XR[:120], Y[:120]
-    model = gpuens.GradientBoostingRegressor(n_estimators=5, learning_rate=0.2).fit(table, y)
-    again = model._with_rounds_found(False)
-    assert again.get_params() == model.get_params()
-    assert not hasattr(again, "forest_")
+    estimator = gpuens.GradientBoostingRegressor(n_estimators=5, learning_rate=0.2)
+    model = clone(estimator).fit(table, y)
+    assert model._with_rounds_found(estimator, False) is estimator
+
+
+class StopsAfter:
+    """A callback that a training changes: copies of a used one stop at once."""
+
+    def __init__(self, n_rounds):
+        self.left = n_rounds
+
+    def after_iteration(self, state):
+        self.left -= 1
+        return self.left <= 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_estimators": 30}])
+def test_copies_in_folds_have_callbacks_that_no_training_has_used(settings):
+    member = gpuens.GradientBoostingRegressor(callbacks=[StopsAfter(9)], **settings)
+    stack = StackingRegressor([("boosting", member)], cv=KFold(3)).fit(XR[:120], Y[:120])
+    fitted = stack.estimators_[0]
+    again = fitted._with_rounds_found(member, False).fit(XR[:120], Y[:120])
+    assert fitted.n_iter_ == again.n_iter_ == 9

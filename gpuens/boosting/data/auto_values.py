@@ -110,26 +110,28 @@ def settled(
     return chosen
 
 
-def with_rounds_found(model: Any, is_sparse: bool) -> Any:
+def with_rounds_found(estimator: Any, model: Any, is_sparse: bool) -> Any:
     """Return an estimator that trains as a fitted one does after its search for rounds, without
-    the search: as many rounds, at the rate and of the shape of trees that it found. A model that
-    has not searched gives a clone.
+    the search: as many rounds, at the rate and of the shape of trees that it found.
 
     Parameters
     ----------
+    estimator : BoostingEstimator
+        What the model is a clone of, with callbacks and random states that no training has used;
+        returned itself if the model has not searched.
     model : BoostingEstimator
         Fitted.
     is_sparse : bool
         Whether its table was sparse.
     """
     if not hasattr(model, "grow_policy_"):
-        return clone(model)
-    of_shape = clone(model).set_params(grow_policy=model.grow_policy_)
+        return estimator
+    of_shape = clone(estimator).set_params(grow_policy=model.grow_policy_)
     numbers = settled(of_shape, model._fitted_loss, LEAST_ROWS, is_sparse, False, False)
     names = "subsample", "colsample_bynode", "multi_strategy", "min_samples_leaf"
     found = {name: getattr(numbers, name) for name in names}
-    found["learning_rate"] = getattr(model, "learning_rate_", model.learning_rate)
-    return clone(model).set_params(
+    found["learning_rate"] = getattr(model, "learning_rate_", estimator.learning_rate)
+    return clone(estimator).set_params(
         n_estimators=model.n_iter_, grow_policy=model.grow_policy_, early_stopping=False, **found
     )
 
