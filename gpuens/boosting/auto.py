@@ -97,7 +97,8 @@ class HeldOutRows:
     def finish(self, index: int) -> None:
         """Finish a round, which joined ones have asked for, and ask for the metric after it."""
         asked, self.asked = self.asked, None
-        self.rounds.finish(self.rounds.start(index) if asked is None else asked)
+        started: Any = self.rounds.start(index) if asked is None else asked
+        self.rounds.finish(started)
         self._measure()
 
     def _measure(self) -> None:
