@@ -35,7 +35,7 @@ from .forest_builder import ForestBuilder
 from .metrics import Metric
 from .round_data import GrownRound, Training
 from .rounds import BoostingRounds
-from .steps.many_models import Meeting, RoundsTogether, joins_on_gpu, meeting_here
+from .steps.many_models import AskedRound, Meeting, RoundsTogether, joins_on_gpu, meeting_here
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
@@ -87,14 +87,17 @@ class HeldOutRows:
         self._rows = replace(own.rows, y=rows.y[..., self._at], weight=weight)
         self._compute = metric.compute
         self._known: list[Later] = []
+        self.asked: AskedRound | None = None
         self.rounds = fold_rounds(own, builder)
         self._measure()
 
     def lacks(self, n_rounds: int) -> bool:
         return len(self._known) <= n_rounds
 
-    def finish(self, started: Any) -> None:
-        """Finish a round, and ask for the metric after it."""
+    def finish(self, index: int) -> None:
+        """Finish a round, which joined ones have asked for, and ask for the metric after it."""
+        asked, self.asked = self.asked, None
+        started: Any = self.rounds.start(index) if asked is None else asked
         self.rounds.finish(started)
         self._measure()
 
@@ -118,19 +121,28 @@ class FoldsTogether(Rounds):
     def __init__(self, folds: Sequence[HeldOutRows]) -> None:
         self._folds, self._n_rounds = folds, 0
         self._meeting = meeting_here.get() or Meeting(1)
+        # An earlier search may have asked for a round that it did not need. Other models of the
+        # meeting may have finished it, so that it must not be asked for again.
+        for fold in folds:
+            if fold.asked is not None and fold.asked.joined is not None:
+                fold.asked.joined.finish()
 
-    def start(self, index: int) -> Any:
+    def start(self, index: int) -> int:
         """Begin the round of those that lack it, if they are joined."""
-        lacking = [fold for fold in self._folds if fold.lacks(index + 1)]
-        joined = [fold.rounds for fold in lacking if isinstance(fold.rounds, JoinedFoldRounds)]
-        return index, lacking, self._meeting.wait_for(joined, index) if joined else []
+        asking = [fold for fold in self._folds if fold.lacks(index + 1) and fold.asked is None]
+        joined = [each.rounds for each in asking if isinstance(each.rounds, JoinedFoldRounds)]
+        if joined:  # all are, or none
+            asked = self._meeting.wait_for(joined, index)
+            for fold, own in zip(asking, asked, strict=True):
+                fold.asked = own
+        return index
 
-    def finish(self, started: Any) -> int:
-        index, lacking, asked = started
+    def finish(self, started: int) -> int:
         # A GPU grows one batch of trees at a time: none begins before those of the last are there.
-        for k, fold in enumerate(lacking):
-            fold.finish(asked[k] if asked else fold.rounds.start(index))
-        self._n_rounds = index + 1
+        self._n_rounds = started + 1
+        for fold in self._folds:
+            if fold.lacks(self._n_rounds):
+                fold.finish(started)
         return self._n_rounds
 
     def measure(self, folds: Sequence[HeldOutRows]) -> Later:

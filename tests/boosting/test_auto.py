@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from gpuens import (
 from gpuens.boosting import auto
 from gpuens.boosting.auto import CatchingUp, FoldRounds, draw_folds
 from gpuens.boosting.data.auto_values import most_rounds, rate_for
+from gpuens.boosting.steps.many_models import can_meet, run_together
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 
 N = 600
@@ -390,3 +392,27 @@ def test_rows_held_out_decide_between_shapes():
     model = GradientBoostingRegressor(**SHAPED).fit(rows, smooth)
     assert model.grow_policy_ == "symmetric"
     assert GradientBoostingRegressor(**SHAPED, n_estimators=5).fit(rows, smooth).n_iter_ == 5
+
+
+def test_a_search_that_goes_on_takes_the_round_that_it_had_asked_for(monkeypatch):
+    """As on a GPU, where models grow together and a round begins before the last one is known."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 4))
+    target = np.where(rows[:, 0] > 0.5, 3.0 * (rows[:, 1] > 0), 2.0 * (rows[:, 2] > 0.2))
+    target += 0.3 * rng.normal(size=400)
+    models = [GradientBoostingRegressor(learning_rate=0.1, random_state=i) for i in range(6)]
+    search, runs_ahead = auto.rounds_for, False
+
+    def leaf_wise_is_better(folds, metric, most, rival, _):
+        found = search(folds, metric, most, rival, runs_ahead)
+        is_symmetric = folds[0].rounds.training.settings.params.is_symmetric
+        return found._replace(score=-1e9) if is_symmetric else found
+
+    monkeypatch.setattr(auto, "PATIENCE", 2)
+    monkeypatch.setattr(auto, "rounds_for", leaf_wise_is_better)
+    alone = [clone(model).fit(rows, target) for model in models]
+    monkeypatch.setattr(auto, "joins_on_gpu", can_meet)
+    runs_ahead = True
+    together = run_together([partial(model.fit, rows, target) for model in models], len(models))
+    for own, other in zip(together, alone, strict=True):
+        assert own.forest_.fingerprint() == other.forest_.fingerprint()
