@@ -213,7 +213,7 @@ def best_training(
     Parameters
     ----------
     trainings : sequence of Training
-        On all rows; the first of equal ones is taken.
+        On all rows; the first of equal ones is taken, and the last where no metric is known.
     builder : ForestBuilder
         Without a tree.
     fold_of : integers, shape (n_rows,), NumPy
@@ -238,13 +238,15 @@ def best_training(
     for each in trainings:
         few = folds_of(each, range(n_few))
         found = rounds_for(few, metric, most, best.score, each.device.runs_ahead)
-        if best.n_rounds == 0 or found.score > best.score:
+        if best.n_rounds == 0 or best.score == -math.inf or found.score > best.score:
             training, folds, best = each, few, found
         if not found.is_whole:
             return training, best.n_rounds
     if n_few < n_folds:
         folds += folds_of(training, range(n_few, n_folds))
-        best = rounds_for(folds, metric, most, math.nan, training.device.runs_ahead)
+        found = rounds_for(folds, metric, most, math.nan, training.device.runs_ahead)
+        if found.is_whole or found.n_rounds > best.n_rounds:
+            best = found
     return training, best.n_rounds
 
 
@@ -260,7 +262,7 @@ def rounds_for(
     with np.errstate(over="ignore"):  # a loss that grows without bound ends the search
         found = train(together, plan)
     if np.isnan(found.evals[DATA][metric.name]).all():
-        return FoundRounds(FIXED_ROUNDS, -math.inf, True)
+        return FoundRounds(min(FIXED_ROUNDS, most), -math.inf, True)
     # Ctrl-C ends the search alone.
     return FoundRounds(max(stopping.best_iteration, 1), stopping.best, found.stopped != INTERRUPTED)
 

@@ -310,12 +310,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         )
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
+        meeting = meeting_here.get()
         if shapes:
+            if meeting is not None and can_meet(training):
+                meeting.share_table(training)  # parts of several models then grow as one batch
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds: BoostingRounds
-        meeting = meeting_here.get()
         if dropout:
             rounds = DropoutRounds(dropout, training, builder, seen, self._snapshot)
         elif meeting is not None and can_meet(training):

@@ -14,6 +14,7 @@ import gpuens
 from gpuens.boosting import auto
 from gpuens.devices import placement, sparse_tables, transfer
 from gpuens.forest import forest as forest_module
+from gpuens.kernels.growth.cuda import by_phases as cuda_by_phases
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
 
 pytestmark = pytest.mark.gpu
@@ -163,6 +164,20 @@ def test_same_model_as_on_the_cpu(cupy, n_trees, host, name):
     there = [None if array is None else cupy.asarray(array) for array in (X, y, weight)]
     on_gpu = fitted("cuda", n_trees, case, *there)
     assert_same(cupy, host, on_cpu, on_gpu, X, there[0])
+
+
+def test_threads_that_do_not_run_find_no_split(cupy, n_trees, host, monkeypatch):
+    """Few threads search on the host: what is in the room of the others is never read."""
+
+    def with_best_splits_of_nobody(*sizes: Any) -> Any:
+        work = allocate_work(*sizes)
+        if work.levels.best.size:
+            work.levels.best["gain"] = 1e300
+        return work
+
+    allocate_work = cuda_by_phases.allocate_work
+    monkeypatch.setattr(cuda_by_phases, "allocate_work", with_best_splits_of_nobody)
+    test_same_model_as_on_the_cpu(cupy, n_trees, host, "symmetric")
 
 
 def assert_same(

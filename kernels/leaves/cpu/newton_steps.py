@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from ..newton_steps import take_steps
 
 u64 = np.uint64
 BLOCK = 1024
+MOST_SUMS = 2**20
+"""Most leaves of all threads for whose sums there is room at a time, 16 bytes each, if these are
+outputs of one tree."""
 
 
 @inner
@@ -112,9 +116,14 @@ def newton_steps(
     largest: float,
 ) -> list[NodeValues]:
     limits = float(l2), float(min_sum_hessian), float(largest)
-    scales = np.array([fixed_point_scales(own, g.shape[1]) for own in totals])
     n_threads = threads_for(g.size)
     left, right, offset = trees.left, trees.right, trees.offset
+    most = max(1, MOST_SUMS // (n_threads * left.size))
+    if len(trees.leaf) < len(g) and most < len(g):
+        parts = [slice(first, first + most) for first in range(0, len(g), most)]
+        steps = [newton_steps(trees, g[own], h[own], totals[own], *limits) for own in parts]
+        return list(chain.from_iterable(steps))
+    scales = np.array([fixed_point_scales(own, g.shape[1]) for own in totals])
     if len(trees.leaf) < len(g):  # the nodes of one tree once more for each of its outputs
         offset = left.size * np.arange(len(g) + 1)
         left, right = np.tile(left, len(g)), np.tile(right, len(g))

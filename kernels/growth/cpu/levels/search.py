@@ -325,6 +325,9 @@ def searching(complete: Any, bins_of: Any, n_bins_of: Any) -> tuple[Any, Any]:
         for t in range(frontier.trees.size):
             best = own.best[thread, t]
             best.gain = fr.NO_GAIN
+            if thread == 0:  # for threads that there is room for, but that do not run
+                for other in range(n_threads, own.best.shape[0]):
+                    own.best[other, t].gain = fr.NO_GAIN
             if frontier.trees[t].n_open <= 0:
                 continue
             scratch = own.features[thread], own.hashes[thread]
