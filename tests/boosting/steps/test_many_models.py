@@ -428,3 +428,17 @@ class TestOnADevice:
         expected.fit(X, TARGET)
         assert max(grown) > 1
         assert found.forest_.fingerprint() == expected.forest_.fingerprint()
+
+    @pytest.mark.slow
+    def test_a_search_with_one_fold_has_plain_rounds(self, there, grown):
+        """No other model grows beside that of its only fold, or beside its only member."""
+        cv = [(np.arange(200), np.arange(200, 300))]
+        model = GradientBoostingRegressor(grow_policy="lossguide")
+        found, expected = (
+            TunedRegressor(model, budget=1, cv=cv, random_state=0, device=device)
+            for device in ("auto", "cpu")
+        )
+        found.fit(*there)
+        expected.fit(X, TARGET)
+        assert grown == []
+        assert found.forest_.fingerprint() == expected.forest_.fingerprint()
