@@ -156,8 +156,11 @@ class JoinedRound:
         while True:
             batches = batches_of(asked)
             for joined, part in batches:
-                with joined.device.active():
-                    joined.compute_gradients(part)
+                try:
+                    with joined.device.active():
+                        joined.compute_gradients(part)
+                except Exception as error:
+                    _fail(part, error)
             well = [own for own in asked if own.error is None]
             if len(well) == len(asked):
                 return batches
