@@ -233,9 +233,10 @@ class _ThreadsHere(ThreadingBackend):
         self._place, self._meeting = places_beside(), meeting
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        if self._meeting is not None:
-            self._meeting.end()  # else its models would wait for those that never begin
+        error = self._meeting and self._meeting.end()
         super().abort_everything(ensure_ready)
+        if error and error is not sys.exception():
+            raise error from error.__cause__  # in place of what it has ended other models with
 
     def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
         return super().submit(self._placed(func), callback)
@@ -375,8 +376,7 @@ class _SideBySide:
         side_by_side = n_threads > 1
         on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
-        is_own = takes_threads(estimator)
-        verbose = self.verbose
+        is_own, verbose = takes_threads(estimator), self.verbose
         try:
             if side_by_side:
                 self.n_jobs = n_threads

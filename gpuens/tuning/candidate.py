@@ -15,7 +15,7 @@ from ..boosting.forest_builder import ForestBuilder
 from ..boosting.metrics import Metric
 from ..boosting.round_data import RoundSettings, Training, TrainingRows
 from ..boosting.rounds import BoostingRounds
-from ..boosting.steps.many_models import RoundsTogether, joins_on_gpu
+from ..boosting.steps.many_models import RoundsTogether, joins_on_gpu, meeting_here
 from ..combining.folds import Fold
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
@@ -211,7 +211,8 @@ class Candidate:
         table, builder = self._table, self._table.builder()
         rows = table.rows(k, table.training.rows.weight)
         training = replace(table.training, rows=rows, settings=self.settings)
-        kind = RoundsTogether if joins_on_gpu(training) else BoostingRounds
+        meets = meeting_here.get() is not None and joins_on_gpu(training)
+        kind = RoundsTogether if meets else BoostingRounds
         rounds = kind(training, builder, [], no_model)
         for index in range(self.n_rounds):
             rounds.settle(rounds.finish(rounds.start(index)))

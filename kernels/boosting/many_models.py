@@ -55,6 +55,7 @@ def grow_models(
     h: Array,
     models: Sequence[ModelTrees],
     rules: FeatureRules = NO_RULES,
+    owner: Hashable = None,
 ) -> list[GrownTrees]:
     """Grow the trees of several models: the composition of ``quantise`` and ``grow`` for each.
 
@@ -67,13 +68,15 @@ def grow_models(
     models : sequence of ModelTrees
         Of the same ``batch_of``, not of symmetric trees; at most ``MOST_OUTPUTS`` trees in all.
     rules : FeatureRules
+    owner : hashable
+        Who may grow only one batch on the table at a time: CUDA keeps a workspace for each.
 
     Returns
     -------
     list of GrownTrees
-        Of each model. On CUDA to be read before the next call with these codes.
+        Of each model. On CUDA to be read before the owner's next call with these codes.
     """
-    return implementation(__name__, g).grow_models(codes, n_bins, g, h, models, rules)
+    return implementation(__name__, g).grow_models(codes, n_bins, g, h, models, rules, owner)
 
 
 def newton_steps_of_models(

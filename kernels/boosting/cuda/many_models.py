@@ -3,7 +3,7 @@ one batch, and each step of all of them is one launch, or those of one growth.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,14 +64,15 @@ def grow_models(
     h: Array,
     models: Sequence[ModelTrees],
     rules: FeatureRules = NO_RULES,
+    owner: Hashable = None,
 ) -> list[TreesOfModel]:
     lines = lines_of([len(model.totals) for model in models])
     params = [model.params for model in models for _ in model.totals]
     records, sizes = _records_of(g, h, models)
     keys = np.array([key for model in models for key in tree_keys(model)], np.uint64)
     frontier = _frontier_of(sizes, keys, models, n_bins, rules)
-    # Whichever thread grows the batch: models that share a table take turns.
-    batch = start(codes, n_bins, records, frontier, params, "models")
+    # Whichever thread grows the batch: the models of an owner take turns.
+    batch = start(codes, n_bins, records, frontier, params, ("models", owner))
     return [TreesOfModel(batch, own) for own in lines]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ def grow_models(
     h: Array,
     models: Sequence[ModelTrees],
     rules: FeatureRules = NO_RULES,
+    owner: Hashable = None,
 ) -> list[GrownTrees]:
     grown = []
     for model, own in zip(models, lines_of([len(each.totals) for each in models]), strict=True):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,8 +22,8 @@ from gpuens import (
     TunedRegressor,
     fit_many,
 )
-from gpuens.boosting.steps import many_models, plain
-from gpuens.boosting.steps.many_models import run_together
+from gpuens.boosting.steps import joined_round, plain
+from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
 from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
@@ -120,13 +124,13 @@ def test_models_are_those_of_their_own_fits(given_settings, target, further, mos
 @pytest.fixture
 def grown(monkeypatch):
     """How many models each batch had."""
-    sizes, grow = [], many_models.grow_models
+    sizes, grow = [], joined_round.grow_models
 
-    def noted(codes, n_bins, g, h, models, rules):
+    def noted(codes, n_bins, g, h, models, *how):
         sizes.append(len(models))
-        return grow(codes, n_bins, g, h, models, rules)
+        return grow(codes, n_bins, g, h, models, *how)
 
-    monkeypatch.setattr(many_models, "grow_models", noted)
+    monkeypatch.setattr(joined_round, "grow_models", noted)
     return sizes
 
 
@@ -228,6 +232,105 @@ def test_ctrl_c_ends_all():
     assert not hasattr(models[0], "forest_")
 
 
+def test_the_first_error_is_raised():
+    """However the threads of those that it ends are switched."""
+
+    def wait(number):
+        meeting_here.get().wait_for([SimpleNamespace(number=number)], 0)
+
+    def fail():
+        time.sleep(0.001)
+        raise ValueError("the first error")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            with pytest.raises(ValueError, match="the first error"):
+                run_together([*(partial(wait, number) for number in range(8)), fail], 9)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def errors_of(models):
+    """The error of each fit of models that are trained together, or None."""
+
+    def fit(model):
+        try:
+            model.fit(X, TARGET)
+        except Exception as error:
+            return error
+        return None
+
+    return run_together([partial(fit, model) for model in models], len(models))
+
+
+@pytest.mark.parametrize("name", ["gradients_of_outputs", "lines_of", "grow_models"])
+def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
+    """Of what models do together: the gradients, the joint arrays, the growth."""
+    function, calls = getattr(joined_round, name), []
+
+    def failing(*args):
+        calls.append(args)
+        if len(calls) == (1 if name == "lines_of" else 3):
+            raise MemoryError("no room")
+        return function(*args)
+
+    monkeypatch.setattr(joined_round, name, failing)
+    errors = errors_of(models_of(3))
+    assert all(isinstance(error, MemoryError) for error in errors)
+    assert len(set(map(id, errors))) == 3
+    assert all("no room" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("name", ["take", "add_to_others"])
+def test_the_error_of_a_model_is_its_own(monkeypatch, name):
+    step = getattr(RoundsTogether, name)
+
+    def failing(self, asked, *args):
+        if self.training.settings.params.max_depth == 2 and self.failed > 1:
+            raise ZeroDivisionError("a loss fails")
+        self.failed += 1
+        return step(self, asked, *args)
+
+    monkeypatch.setattr(RoundsTogether, "failed", 0, raising=False)
+    monkeypatch.setattr(RoundsTogether, name, failing)
+    models = [boosting(max_depth=depth) for depth in (3, 2, 4)]
+    errors = errors_of(models)
+    assert [type(error) for error in errors] == [type(None), ZeroDivisionError, type(None)]
+    alone = [boosting(max_depth=depth).fit(X, TARGET) for depth in (3, 4)]
+    require_equal([models[0], models[2]], alone)
+
+
+def test_no_threads_start(monkeypatch):
+    """As in ``atexit``."""
+
+    def submit(self, function, *args):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    alone = [fit() for fit in fits_of(models_of(3), "numbers", "rows")]
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+    require_equal(run_together(fits_of(models_of(3), "numbers", "rows"), 2), alone)
+
+
+def test_threads_have_workspaces_of_their_own(monkeypatch):
+    owners, grow = set(), joined_round.grow_models
+
+    def noted(*args):
+        owners.add(args[-1])
+        return grow(*args)
+
+    monkeypatch.setattr(joined_round, "grow_models", noted)
+    here = partial(run_together, fits_of(models_of(2), "numbers", "rows"), 2)
+    here()
+    here()
+    assert owners == {threading.get_ident()}
+    other = threading.Thread(target=here)
+    other.start()
+    other.join()
+    assert len(owners) == 2
+
+
 class TestOnADevice:
     """On arrays that only a GPU reads, where fits of several models meet by themselves."""
 
@@ -263,6 +366,37 @@ class TestOnADevice:
         np.testing.assert_array_equal(found.cv_results_[name], expected.cv_results_[name])
         require_equal([found.best_estimator_], [expected.best_estimator_])
 
+    def test_models_of_two_devices(self, cupy, grown):
+        names = ("cuda:0", "cuda:1", "cuda:1")
+        models = [boosting(device=name, random_state=k) for k, name in enumerate(names)]
+        found = fit_many(models, X, TARGET)
+        assert grown == [1, 2] * 4
+        alone = [boosting(random_state=k).fit(X, TARGET) for k in range(len(names))]
+        require_equal([own for (own,) in found], alone)
+
+    def test_an_error_ends_a_search(self, there):
+        """It is raised, in place of what other threads end with."""
+
+        def failing(state):
+            if state.n_iterations == 31 and state.iteration == 3:
+                raise ValueError("This callback fails.")
+
+        model = boosting(device="auto", callbacks=[failing])
+        grid = {"n_estimators": [30] * 4 + [31] + [30] * 3}
+        for n_jobs in (None, 4, 3):
+            search = GridSearchCV(model, grid, cv=2, n_jobs=n_jobs, error_score="raise")
+            with pytest.raises(ValueError, match="This callback fails"):
+                search.fit(*there)
+
+    def test_an_error_of_all_ends_the_search_of_rounds(self, there, monkeypatch):
+        def failing(*args):
+            raise MemoryError("no room")
+
+        monkeypatch.setattr(joined_round, "lines_of", failing)
+        model = boosting(device="auto", n_estimators="auto", grow_policy="lossguide")
+        with pytest.raises(MemoryError, match="no room"):
+            model.fit(*there)
+
     def test_ctrl_c_ends_a_search(self, there):
         """It keeps the settings that are finished."""
 
@@ -293,4 +427,18 @@ class TestOnADevice:
         found.fit(*there)
         expected.fit(X, TARGET)
         assert max(grown) > 1
+        assert found.forest_.fingerprint() == expected.forest_.fingerprint()
+
+    @pytest.mark.slow
+    def test_a_search_with_one_fold_has_plain_rounds(self, there, grown):
+        """No other model grows beside that of its only fold, or beside its only member."""
+        cv = [(np.arange(200), np.arange(200, 300))]
+        model = GradientBoostingRegressor(grow_policy="lossguide")
+        found, expected = (
+            TunedRegressor(model, budget=1, cv=cv, random_state=0, device=device)
+            for device in ("auto", "cpu")
+        )
+        found.fit(*there)
+        expected.fit(X, TARGET)
+        assert grown == []
         assert found.forest_.fingerprint() == expected.forest_.fingerprint()

@@ -1,0 +1,225 @@
+"""A round of several models of one table: its gradients, trees and updates are those of all.
+
+A model's error is its own, and the others go on; one of what they do together is that of all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ...kernels.boosting.many_models import (
+    add_values_of_models,
+    grow_models,
+    lines_of,
+    newton_steps_of_models,
+)
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.dtypes import Codes, Totals
+from ...kernels.statistics.gradients import gradients_of_outputs
+from ...losses import Loss
+from ..round_data import OutputTree
+
+
+@dataclass(eq=False)
+class AskedRound:
+    """A round that a model, one of ``RoundsTogether``, has asked for: its trees, or the error that
+    ends the training."""
+
+    model: Any
+    index: int
+    joined: JoinedRound | None = None
+    round: Any = None
+    totals: Sequence[Totals] = ()
+    trees: list[OutputTree] = field(default_factory=list)
+    error: Exception | None = None
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Work on the model's device, and keep an error for it, while the others go on."""
+        try:
+            with self.model.training.device.active():
+                yield
+        except Exception as error:
+            self.error = error
+
+
+class JoinedModels:
+    """Models whose raw predictions and gradients are lines of the same arrays, beside each other.
+
+    Attributes
+    ----------
+    device : Device
+    owner : hashable
+        Of the workspaces that they grow in.
+    raw, g, h : float64 and float32, shape (n_trees, n_rows), on the device
+    target : Array or None
+        Of all trees, or of each, where one launch may compute the gradients of all.
+    """
+
+    def __init__(self, models: Sequence[Any], owner: Hashable) -> None:
+        self.models, self.owner, self.device = models, owner, models[0].training.device
+        with self.device.active():
+            self._join(models)
+
+    def _join(self, models: Sequence[Any]) -> None:
+        first = models[0].training
+        shape, xp = (sum(len(own.outputs) for own in models), first.n_rows), first.device.xp
+        self.raw = xp.empty(shape, dtype=xp.float64)
+        self.g, self.h = (xp.empty(shape, dtype=xp.float32) for _ in range(2))
+        for model, own in zip(models, lines_of([len(m.outputs) for m in models]), strict=True):
+            self.raw[own] = model.training.rows.raw
+            model.training.rows.raw = self.raw[own]
+            model.gradients.g, model.gradients.h = self.g[own], self.h[own]
+        self.target = self._common_target()
+
+    def _common_target(self) -> Array | None:
+        """Return the target, or None: losses of several outputs share more than a launch, and
+        weights that differ would need one each."""
+        trainings = [model.training for model in self.models]
+        first = trainings[0]
+        for own in trainings:
+            loss = type(own.loss)
+            is_plain = loss.gradients is Loss.gradients and loss.shared is Loss.shared
+            if own.loss.n_outputs > 1 or not is_plain or loss is not type(first.loss):
+                return None
+            if not are_equal(own.rows.weight, first.rows.weight):
+                return None
+        targets = [own.loss.targets(own.rows.y, 0, own.device) for own in trainings]
+        if all(are_equal(own, targets[0]) for own in targets):
+            return targets[0]
+        return first.device.xp.stack(targets)
+
+    def compute_gradients(self, asked: Sequence[AskedRound]) -> None:
+        """Compute the gradients of a round of all models."""
+        losses = [own.round.loss for own in asked]
+        if self.target is not None and len({loss.formula(0) for loss in losses}) == 1:
+            nothing, weight = self.raw[0, :0], self.models[0].training.rows.weight
+            totals = gradients_of_outputs(
+                losses[0].formula(0), self.target, self.raw, nothing, weight, self.g, self.h
+            )
+            for own, found in zip(asked, totals, strict=True):
+                own.model.gradients.given = [found]
+        for own in asked:
+            with own.trying():
+                own.totals = own.model.gradients.compute(own.round, own.model.outputs)
+
+
+class JoinedRound:
+    """A round of all models that have asked for one.
+
+    Parameters
+    ----------
+    batches_of : callable
+        Returns the batches of models that rounds are grown in.
+    asked : sequence of AskedRound
+    """
+
+    def __init__(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> None:
+        self._steps = self._run(batches_of, asked)
+
+    def start(self) -> None:
+        """Begin: a GPU grows the first batch of trees afterwards."""
+        next(self._steps)
+
+    def finish(self) -> None:
+        """Complete the round, unless another model has done so already."""
+        for _ in self._steps:
+            pass
+
+    def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Iterator[None]:
+        for own in asked:
+            with own.trying():
+                own.round = own.model.begin(own.index)
+        well, batches = [own for own in asked if own.error is None], []
+        try:
+            batches = self._measured(batches_of, well)
+        except Exception as error:
+            _fail(well, error)
+        for joined, part in batches:
+            try:
+                with joined.device.active():
+                    grown, values = self._begin_growth(joined, part)
+                yield
+                with joined.device.active():
+                    self._add(joined, part, grown, values)
+            except Exception as error:
+                _fail(part, error)
+        yield
+
+    def _measured(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Any:
+        """Compute the gradients of all models, and return the batches of those that have finite
+        ones: the others' lines are taken out of the arrays."""
+        while True:
+            batches = batches_of(asked)
+            for joined, part in batches:
+                try:
+                    with joined.device.active():
+                        joined.compute_gradients(part)
+                except Exception as error:
+                    _fail(part, error)
+            well = [own for own in asked if own.error is None]
+            if len(well) == len(asked):
+                return batches
+            asked = well
+
+    def _begin_growth(
+        self, joined: JoinedModels, part: Sequence[AskedRound]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the trees of a batch, which may be growing, and their values, if they are Newton
+        steps."""
+        training = joined.models[0].training
+        codes, g, h = cast(Codes, training.rows.codes), joined.g, joined.h
+        models, rules = [own.model.growing(own) for own in part], training.settings.rules
+        grown = grow_models(codes, training.n_bins, g, h, models, rules, joined.owner)
+        if not all(own.model.takes_steps for own in part):
+            return grown, [None] * len(part)
+        limits = [own.model.limits(own.round) for own in part]
+        return grown, newton_steps_of_models(grown, g, h, models, limits)
+
+    def _add(
+        self, joined: JoinedModels, part: Sequence[AskedRound], grown: Sequence[Any],
+        values: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """Give the models of a batch their trees, and add these to the predictions."""
+        for own, trees, steps in zip(part, grown, values, strict=True):
+            with own.trying():
+                own.model.take(own, trees, steps)
+        well = [own for own in part if own.error is None]
+        if len(well) == len(part):
+            found = [[tree.values for tree in own.trees] for own in part]
+            add_values_of_models(joined.raw, grown, found, [own.trees[0].factor for own in part])
+        for own in well:
+            with own.trying():
+                if len(well) < len(part):  # the lines of others have no values
+                    own.model.add_to_training_rows(own.trees)
+                own.model.add_to_others(own.trees)
+
+
+def _fail(asked: Sequence[AskedRound], error: Exception) -> None:
+    """Give an error to all models that have none, to each a copy of its own: they raise it in
+    different threads, and note different things."""
+    for own in asked:
+        if own.error is None:
+            own.error = _copy_of(error)
+
+
+def _copy_of(error: Exception) -> Exception:
+    try:
+        own = copy.copy(error)
+    except Exception:  # its constructor takes other arguments than it keeps
+        own = RuntimeError(f"{type(error).__name__}: {error}")
+    own.__notes__ = list(getattr(error, "__notes__", ()))
+    own.__cause__ = error
+    return own
+
+
+def are_equal(one: Array, other: Array) -> bool:
+    """Return whether two arrays hold the same values of the same type."""
+    if one is other:
+        return True
+    is_alike = one.shape == other.shape and one.dtype == other.dtype
+    return is_alike and bool((one == other).all())
