@@ -75,7 +75,7 @@ def fold_rounds(training: Training, builder: ForestBuilder) -> FoldRounds | Join
 
 
 class HeldOutRows:
-    """Rows that a training does without, and their metric after each of its rounds so far."""
+    """Rows that a training does without, and their metric before and after each of its rounds."""
 
     def __init__(
         self, training: Training, builder: ForestBuilder, is_held_out: np.ndarray, metric: Metric,
@@ -88,24 +88,28 @@ class HeldOutRows:
         self._compute = metric.compute
         self._known: list[Later] = []
         self.rounds = fold_rounds(own, builder)
+        self._measure()
 
     def lacks(self, n_rounds: int) -> bool:
-        return len(self._known) < n_rounds
+        return len(self._known) <= n_rounds
 
     def finish(self, started: Any) -> None:
         """Finish a round, and ask for the metric after it."""
         self.rounds.finish(started)
+        self._measure()
+
+    def _measure(self) -> None:
         # Joined rounds have raw predictions in another array than the one that all began with.
         self._rows.raw = self.rounds.training.rows.raw[:, self._at]
         self._known.append(self._compute(self._rows))
 
     def after(self, n_rounds: int) -> Later:
-        """Return the metric after so many rounds, at least one."""
-        return self._known[n_rounds - 1]
+        """Return the metric after so many rounds, which may be none."""
+        return self._known[n_rounds]
 
     def remember(self, n_rounds: int, value: float) -> None:
         """Keep a metric in place of what waits for it."""
-        self._known[n_rounds - 1] = lambda: value
+        self._known[n_rounds] = lambda: value
 
 
 class FoldsTogether(Rounds):
