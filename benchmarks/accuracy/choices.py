@@ -14,6 +14,7 @@ The tables, splits, losses and seconds are those of ``defaults``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,11 +25,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ..common.markdown import pivot
+from ..common.markdown import pivot, with_error
 from ..common.peers import OURS, Task, build, estimator, measure_each, untouched
 from ..common.program import Content, Options, Program, Results
 from ..common.tables import DATA
-from .accuracy import ratios_to, together
+from .accuracy import geometric_mean, ratios_to, standard_error, together
 from .defaults import TABLES, compare, made_for, measured
 
 Maker = Callable[[Task, Any, Options, int], Any]
@@ -147,18 +148,24 @@ def measure(part: str, options: Options) -> Results:
 
 
 def show(content: Content) -> Iterator[str]:
-    """Yield the loss of each choice relative to the part's first, and that of their seconds."""
+    """Yield the loss of each choice relative to the part's first, its standard error over the
+    tables, and the ratio of their seconds."""
     for part, by_table in content["results"].items():
         tables, (base, *others) = measured({"results": by_table}), MAKERS[part]
         rows = {}
         for name in others:
             ratios = ratios_to(base, tables, name)
+            if not ratios:
+                continue
             better = sum(ratio < 1.0 for ratio, _ in ratios.values())
             both = [
                 entry["fit"] for entry in tables.values() if {base, name} <= entry["fit"].keys()
             ]
             seconds = sum(sum(fit[name]) for fit in both) / sum(sum(fit[base]) for fit in both)
+            mean = geometric_mean(ratios)
+            spread = standard_error([math.log(ratio) for ratio, _ in ratios.values()])
             rows[f"{part}: {name}"] = together(ratios, 3) | {
+                "geometric mean": with_error(mean, spread and mean * spread),
                 "better on": str(better), "time to fit ÷": f"{seconds:.2f}",
             }  # fmt: skip
         yield pivot(f"loss ÷ that of {base}", rows)

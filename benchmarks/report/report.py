@@ -40,7 +40,7 @@ SECTIONS = {
     "Operations inside whole fits": ("kernels",),
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
-OPEN = {"accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0}
+OPEN = {"choices": 3, "accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0}
 """Number of tables that are always visible (default 1); a click opens the others."""
 PICTURES = {"fit": "Time to train relative to gpuens"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
