@@ -189,5 +189,7 @@ def percent_wrong(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def silence() -> None:
-    """LightGBM's estimators warn at every prediction from an array."""
+    """LightGBM's estimators warn at every prediction from an array, and of a parameter that has
+    another name in their newest version alone."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.filterwarnings("ignore", message="The argument 'eval_set' is deprecated")

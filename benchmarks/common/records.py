@@ -22,7 +22,8 @@ PARTS: dict[str, type] = {
     "benchmark": str, "date": str, "machine": dict, "versions": dict, "settings": dict,
     "results": dict,
 }  # fmt: skip
-"""The content of every result file."""
+"""The content of every result file. One that several runs measured may have ``sources``: of each
+run its ``date``, ``machine``, ``versions``, and ``of``, what of the results is from it."""
 NOT_THE_MACHINE = ("load_before", "gpu_problem")
 """Parts of the description of a machine that vary from run to run."""
 

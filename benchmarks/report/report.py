@@ -40,7 +40,7 @@ SECTIONS = {
     "Operations inside whole fits": ("kernels",),
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
-OPEN = {"accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0}
+OPEN = {"choices": 3, "accuracy": 2, "learners": 5, "cluster": 2, "kernels": 0}
 """Number of tables that are always visible (default 1); a click opens the others."""
 PICTURES = {"fit": "Time to train relative to gpuens"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
@@ -158,10 +158,10 @@ def measured_on(record: Record) -> str:
         f"{name} {versions[package]}" for package, name in PEERS.items() if package in versions
     ]
     gpus = "".join(f", {gpu}" for gpu in dict.fromkeys(machine["gpus"]))
+    when = ", ".join(filter(None, [record["date"][:10], record.get("of")]))
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['ram_gib']:.0f} GiB{gpus}; "
-        f"gpuens {versions['gpuens']}, Python {versions['python']}, {', '.join(peers)}; "
-        f"{record['date'][:10]}"
+        f"gpuens {versions['gpuens']}, Python {versions['python']}, {', '.join(peers)}; {when}"
     )
 
 
@@ -200,7 +200,7 @@ def read_all(folder: Path) -> tuple[Records, list[str]]:
 
 def newest(found: Iterable[Record]) -> Record:
     """Return the newest record; of a program with parts with the newest result of each, and the
-    records that these are from as ``sources``."""
+    records that these are from as ``sources``, or the ``sources`` that these name themselves."""
     by_date = sorted(found, key=lambda record: record["date"])
     last = by_date[-1]
     if not has_parts(last["benchmark"]):
@@ -212,7 +212,8 @@ def newest(found: Iterable[Record]) -> Record:
             if part not in results or measured({part: result}):
                 results[part], sources[part] = result, record
     used = [record for record in by_date if any(record is source for source in sources.values())]
-    return {**last, "results": results, "sources": used}
+    heads = [head for record in used for head in record.get("sources", [record])]
+    return {**last, "results": results, "sources": heads}
 
 
 def has_parts(name: str) -> bool:

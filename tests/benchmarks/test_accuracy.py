@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.accuracy import accuracy, defaults, lines
+from benchmarks.accuracy import accuracy, choices, defaults, lines
 from benchmarks.common import peers
 from benchmarks.common.peers import BOTH
 from benchmarks.common.tables import Table
@@ -139,3 +139,20 @@ def test_nothing_set(run, write_table, capsys):
             assert all(len(runs) == 2 and min(runs) > 0 for runs in entry[key].values())
     out = capsys.readouterr().out
     assert "| LightGBM | " in out and "the loss relative to LightGBM's" in out
+
+
+@pytest.mark.slow
+def test_choices(run, write_table, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.random((150, 3)).astype(np.float32)
+    shared = {"X": X, "is_categorical": np.zeros(3, dtype=bool)}
+    write_table("glass", y=rng.integers(0, 3, 150) + (X[:, 0] > 0.5), **shared)
+    write_table("ames", y=X[:, 1] + rng.random(150), **shared)
+    options = ["--tables", "glass", "ames", "--seeds", 1, "--members", 2, "--budget", 1]
+    only = ["--only", *choices.MAKERS]
+    results = run(choices, "--data", write_table.folder, *options, *only)["results"]
+    for part, makers in choices.MAKERS.items():
+        for entry in results[part].values():
+            assert set(makers) - set(entry["losses"]) <= {"LightGBM with Optuna"}
+            assert all(math.isfinite(runs[0]) for runs in entry["losses"].values())
+    assert "| tuned: tuned | " in capsys.readouterr().out

@@ -102,6 +102,12 @@ def test_each_part_is_of_the_newest_file_that_has_it(tmp_path):
     assert [source["date"][-2:] for source in found["forests"]["sources"]] == ["01", "02"]
     places = report.origins_of(found["forests"])
     assert [place[-10:] for place in places] == ["2026-01-01", "2026-01-02"]
+    runs = [{**COMMON, "of": "the stumps of all"}, {**COMMON, "of": "gpuens"}]
+    write("04", parts, sources=runs)
+    places = report.origins_of(report.read_all(tmp_path)[0]["forests"])
+    assert [place.rpartition("; ")[2] for place in places] == [
+        "2026-01-01", "2026-01-01, the stumps of all", "2026-01-01, gpuens"
+    ]  # fmt: skip
 
 
 def test_the_results_of_this_repository_can_be_shown():
