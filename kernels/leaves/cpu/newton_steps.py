@@ -121,7 +121,10 @@ def newton_steps(
     most = max(1, MOST_SUMS // (n_threads * left.size))
     if len(trees.leaf) < len(g) and most < len(g):
         parts = [slice(first, first + most) for first in range(0, len(g), most)]
-        steps = [newton_steps(trees, g[own], h[own], totals[own], *limits) for own in parts]
+        steps = [
+            newton_steps(trees, g[own], h[own], totals[own], l2, min_sum_hessian, largest)
+            for own in parts
+        ]
         return list(chain.from_iterable(steps))
     scales = np.array([fixed_point_scales(own, g.shape[1]) for own in totals])
     if len(trees.leaf) < len(g):  # the nodes of one tree once more for each of its outputs
