@@ -84,7 +84,8 @@ class HeldOutRows:
         own, rows = _without(training, is_held_out, has_constant), training.rows
         self._at = training.device.asarray(np.flatnonzero(is_held_out))
         weight = rows.weight[self._at] if rows.weight.size else rows.weight
-        self._rows = replace(own.rows, y=rows.y[..., self._at], weight=weight)
+        y = training.device.xp.take(rows.y, self._at, axis=-1)
+        self._rows = replace(own.rows, y=y, weight=weight)
         self._compute = metric.compute
         self._known: list[Later] = []
         self.asked: AskedRound | None = None
@@ -103,7 +104,9 @@ class HeldOutRows:
 
     def _measure(self) -> None:
         # Joined rounds have raw predictions in another array than the one that all began with.
-        self._rows.raw = self.rounds.training.rows.raw[:, self._at]
+        training = self.rounds.training
+        # ``take`` keeps the order of rows that kernels are compiled for, as indexing does not.
+        self._rows.raw = training.device.xp.take(training.rows.raw, self._at, axis=-1)
         self._known.append(self._compute(self._rows))
 
     def after(self, n_rounds: int) -> Later:
