@@ -82,7 +82,7 @@ def install_arrays(monkeypatch: Any, gpus: int = 2) -> ModuleType:
     modules = _modules()
     state.reset(gpus)
     _helpers._issubclass_fast.cache_clear()
-    for name in [n for n in sys.modules if n.split(".")[0] in ("cupy", "cupyx")]:
+    for name in [n for n in list(sys.modules) if n.split(".")[0] in ("cupy", "cupyx")]:
         monkeypatch.delitem(sys.modules, name)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
