@@ -164,6 +164,8 @@ def _spread(target: Any) -> float:
 def _reason(settings: Any, seen: Seen, spread: float) -> str:
     """Return why trees have no splits, and what to change."""
     params, n = settings.get_params(deep=False), seen.n_rows
+    if params.get("min_samples_leaf") == "auto":  # of boosted members
+        params["min_samples_leaf"] = 10
     if n < 2:
         return f"a tree sees one row{_drawn(params)}. Let trees see more rows."
     for name, sides, what in (
