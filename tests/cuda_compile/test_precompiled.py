@@ -304,7 +304,8 @@ def test_a_launch_runs_the_code_of_a_file(folder, monkeypatch, capsys):
     raw, leaf, value = np.arange(50.0), np.arange(50, dtype=np.int32) % 3, np.array([1.0, 2, 4])
     expected = raw + 0.5 * value[leaf]
     arrays = (array[None].view(OnDevice) for array in (raw, leaf, value))
-    launching.start(ENTRY.kernel, 1, 64, 0, 0, (*arrays, 0.5))
+    no_factors = np.empty(0).view(OnDevice)
+    launching.start(ENTRY.kernel, 1, 64, 0, 0, (*arrays, 0.5, no_factors))
     np.testing.assert_array_equal(raw, expected)
     name = "gpuens.kernels.statistics.cuda.add_leaf_values.add_values"
     assert gpuens.show_config()["kernels"]["gpu"] == {"cubin": [], "PTX": [name], "compiled": []}

@@ -63,7 +63,8 @@ def test_rows_that_are_held_out_and_tables_in_pieces(task, monkeypatch):
     monkeypatch.setattr(transfer, "PIECE_BYTES", N_ROWS * 4)
     case = GradientBoostingRegressor, GradientBoostingClassifier, task
     found = compiled(*case, early_stopping=True)
-    assert len(found) <= MOST_ELSEWHERE, found
+    # Of several classes the loss of a row takes the raw prediction of its own class alone.
+    assert len(found) <= MOST_ELSEWHERE + 6 * (task == "three classes"), found
 
 
 def test_one_kernel_for_each_combination_of_types(monkeypatch):
