@@ -284,7 +284,7 @@ class Bindings:
 
     def cuLaunchKernel(self, handle: int, *launch: int) -> tuple[int]:  # noqa: N802
         *sizes, _, _, pointers, _ = launch
-        words = (ctypes.c_uint64 * (3 * 9 + 1)).from_address(pointers)
+        words = (ctypes.c_uint64 * (3 * 9 + 1 + 7)).from_address(pointers)
         block = b"".join(ctypes.string_at(address, 8) for address in words)
         self.kernels[handle].launch(tuple(sizes[:3]), tuple(sizes[3:]), block)
         return (0,)
