@@ -124,7 +124,7 @@ SPACE = {
     "min_child_samples": between(1, 100), "reg_lambda": between(1e-3, 100.0),
     "subsample": between(0.5, 1.0, log=False), "colsample_bytree": between(0.3, 1.0, log=False),
 }  # fmt: skip
-"""What Optuna draws the settings of LightGBM from."""
+"""Ranges from which Optuna draws settings of LightGBM."""
 MOST_ROUNDS = 2000
 
 

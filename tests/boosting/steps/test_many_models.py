@@ -267,7 +267,7 @@ def errors_of(models):
 
 @pytest.mark.parametrize("name", ["gradients_of_outputs", "lines_of", "grow_models"])
 def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
-    """Of what models do together: the gradients, the joint arrays, the growth."""
+    """An error in the gradients, arrays or growth that models share ends all of them."""
     function, calls = getattr(joined_round, name), []
 
     def failing(*args):
