@@ -22,13 +22,13 @@ PROGRAMS = {
     "batches": "time and memory to train on a table that is larger than memory",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
     "kernels": "time of the kernels' operations inside whole fits and predictions",
+    "host_time": "time of the host for launches and predictions on a GPU, which needs none",
     "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
     "crossover": "the sizes from which a GPU is faster than the CPU",
     "gpu_check": "tests and times on this machine's NVIDIA GPU: all that follows, and more",
     "gpu_unknowns": "launches, atomics and shared memory of a GPU, and the time of every kernel",
     "gpu_models": "models of a GPU and of the CPU, which must be the same",
     "gpu_tests": "kernels compiled, tests with a GPU, and compute-sanitizer",
-    "host_time": "time of the host for launches and predictions on a GPU, which needs none",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests", "crossover")
 ROOMS = {**dict.fromkeys(("accuracy", "defaults", "choices"), "accuracy"),
