@@ -15,6 +15,8 @@ from sklearn.utils import check_random_state
 from ..config import available_threads
 from ..other_names import meant_value
 
+AUTO_LEAF_ROWS = 10
+"""Fewest rows of a leaf that ``min_samples_leaf="auto"`` stands for in gradient boosting."""
 _SEEDS = 2**32
 
 
