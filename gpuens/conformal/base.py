@@ -1,4 +1,4 @@
-"""What conformal regressors and classifiers share: rows that an estimator has not seen."""
+"""The base of conformal regressors and classifiers: rows that an estimator has not seen."""
 
 from __future__ import annotations
 
