@@ -41,8 +41,9 @@ _OF_CLASSES = {
         package, a stump.""",
     "loss": "",
     "estimator_weights": """The weights of the learners. Two classes:
-        ``alpha = learning_rate / 2 * ln((1 - e) / e)``, half of scikit-learn's. K classes: ``learning_rate * (ln((1 - e) / e) +
-        ln(K - 1))``, as in scikit-learn. A learner without error has 1/2, or 1 for K classes.""",
+        ``alpha = learning_rate / 2 * ln((1 - e) / e)``, half of scikit-learn's. K classes:
+        ``learning_rate * (ln((1 - e) / e) + ln(K - 1))``, as in scikit-learn. A learner without
+        error has 1/2, or 1 for K classes.""",
     "estimator_errors": "e, the weighted share of the rows that the learner is wrong about.",
     "forest": """Its leaves hold
         the weighted votes, so that its raw predictions, divided by the sum of the weights, are the
