@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -120,6 +121,7 @@ TUNED = """Parameters
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Tuned(Savable, Exportable, BaseEstimator):
     """Base of the two estimators: the search, and its results."""
 
@@ -128,30 +130,16 @@ class Tuned(Savable, Exportable, BaseEstimator):
 
     _saved_if_possible = "cv", "param_distributions"
     """Parameters that act on training alone: a file has None where it cannot hold them."""
-    estimator_: Any
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        budget: int | str = "60s",
-        param_distributions: Any = None,
-        scoring: Any = "loss",
-        cv: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: bool | int = False,
-    ) -> None:
-        self.estimator = estimator
-        self.budget = budget
-        self.param_distributions = param_distributions
-        self.scoring = scoring
-        self.cv = cv
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    budget: int | str = "60s"
+    param_distributions: Any = None
+    scoring: Any = "loss"
+    cv: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: bool | int = False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Any:
         """Search, and train the ensemble.
