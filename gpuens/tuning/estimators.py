@@ -17,7 +17,7 @@ from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
 from ..estimators.base import Exportable, Savable, kept_on_failure
-from ..estimators.docstrings import documented
+from ..estimators.docstrings import EXPLAINED, documented
 from ..estimators.parameters import VERBOSE, check_rules
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
@@ -335,21 +335,13 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
     def classes_(self) -> Any:
         return self._fitted().classes_
 
+    @documented(EXPLAINED, result="array of labels, shape (n_rows,)")
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the class of each row, as ``estimator_`` does.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values instead, as ``predict`` of the estimator does.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
+        <shared>
         """
         more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
         return self._fitted().predict(X, **more)
@@ -406,21 +398,16 @@ class TunedRegressor(ScoresValues, RegressorMixin, Tuned):
 
     _kinds = GradientBoostingRegressor, SearchedRegressor
 
+    @documented(
+        EXPLAINED,
+        result="float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the target, as ``estimator_`` does.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values instead, as ``predict`` of the estimator does.
-
-        Returns
-        -------
-        float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles
+        <shared>
         """
         more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
         return self._fitted().predict(X, **more)
