@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device
 from ..estimators.docstrings import EXPLAINED, LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import labels_of_all, read_labels
 from ..kernels.runtime.collective import Workers

@@ -14,7 +14,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.docstrings import EXPLAINED, LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
 from ..losses.distributions import LogNormal, NegativeBinomial

@@ -15,7 +15,7 @@ from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
 from ..estimators.docstrings import ENDS_EARLY, EXPLAINED, FITTED, VALUES, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device
 from ..estimators.base import ForestEstimator
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
-from .errors import ImportedModelError
 from .matching import KnownCategories, read_rows
+from .reading.files import ImportedModelError
 from .rules import Finish, Reading
 
 

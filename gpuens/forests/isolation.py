@@ -29,7 +29,7 @@ from ..estimators.parameters import (
     seed_of,
     threads_of,
 )
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import Link, SumOfTrees
 from ..inputs.arrays import to_input_library

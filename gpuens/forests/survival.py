@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..estimators.docstrings import EXPLAINED, FOREST, documented
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features

@@ -26,7 +26,7 @@ from ..estimators.parameters import (
     threads_of,
 )
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
