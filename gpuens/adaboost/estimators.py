@@ -33,7 +33,7 @@ from .learners import (
     class_numbers,
     numbers_of,
 )
-from .rounds import R2, AdaBoostRule, Samme
+from .rounds import R2, Samme
 
 _OF_CLASSES = {
     "base": """The learner of each round, fitted to all rows with their weights: a classifier whose
@@ -261,7 +261,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         self.n_classes_ = len(labels.classes)
         return labels.codes
 
-    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
+    def _rule(self, target: Array, device: Device) -> Samme:
         return Samme(target, self.n_classes_, float(self.learning_rate))
 
 
@@ -355,7 +355,7 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)
 
-    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
+    def _rule(self, target: Array, device: Device) -> R2:
         return R2(target, self.loss, float(self.learning_rate), device)
 
 
