@@ -26,8 +26,6 @@ BUS_SHARE = 0.8
 """Share of the published bandwidth of the bus that copies of pinned memory reach. Assumed."""
 HOST_COPY = 12e9
 """Bytes a second of a thread of the host that copies to pinned memory or from there. Assumed."""
-HOST_COPIES = 24e9
-"""Bytes a second of several threads of the host that copy so. Assumed."""
 LAUNCH = 8e-6
 """Seconds of the host for a launch: 4 µs of Python, as ``benchmarks.gpu.host_time`` measures
 them with the driver stubbed, and 4 µs of the driver, assumed."""
