@@ -234,6 +234,21 @@ class Tuned(Savable, Exportable, BaseEstimator):
         self.members_ = [member.number for member in found.members]
         self.weights_ = found.weights
 
+    @documented(
+        EXPLAINED,
+        result="""array of labels, or float64, shape (n_rows,)
+        For several targets or quantiles (n_rows, n_outputs).""",
+    )
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
+        """Predict classes, or the target, as ``estimator_`` does.
+
+        <shared>
+        """
+        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
+        return self._fitted().predict(X, **more)
+
     def _fitted(self) -> Any:
         check_is_fitted(self, "estimator_")
         return self.estimator_
@@ -335,17 +350,6 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
     def classes_(self) -> Any:
         return self._fitted().classes_
 
-    @documented(EXPLAINED, result="array of labels, shape (n_rows,)")
-    def predict(
-        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
-    ) -> Any:
-        """Predict the class of each row, as ``estimator_`` does.
-
-        <shared>
-        """
-        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
-        return self._fitted().predict(X, **more)
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, as ``estimator_`` does.
 
@@ -397,20 +401,6 @@ class TunedRegressor(ScoresValues, RegressorMixin, Tuned):
     """
 
     _kinds = GradientBoostingRegressor, SearchedRegressor
-
-    @documented(
-        EXPLAINED,
-        result="float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles",
-    )
-    def predict(
-        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
-    ) -> Any:
-        """Predict the target, as ``estimator_`` does.
-
-        <shared>
-        """
-        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
-        return self._fitted().predict(X, **more)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of ``estimator_``: R², of quantiles the share of the loss explained.
