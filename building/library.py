@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINKERS = ("gcc", "cc", "clang")
 CALLS = Path(__file__).with_name("calls.c")
 BUILDERS = (CALLS, CALLS.with_name("level.py"), CALLS.with_name("workload.py"))
-"""What decides, beside the sources of the kernels, which of them are built, and how."""
+"""Files that decide, with the sources of the kernels, which kernels are built and how."""
 
 
 class Target(NamedTuple):

@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .conformal.classifier import ConformalClassifier as ConformalClassifier
     from .conformal.regressor import ConformalRegressor as ConformalRegressor
     from .estimators.nothing_learned import NothingLearnedWarning as NothingLearnedWarning
-    from .exchange.errors import ImportedModelError as ImportedModelError
     from .exchange.estimators import ImportedClassifier as ImportedClassifier
     from .exchange.estimators import ImportedRegressor as ImportedRegressor
     from .exchange.from_catboost import from_catboost as from_catboost
@@ -44,6 +43,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .exchange.from_sklearn import from_sklearn as from_sklearn
     from .exchange.from_treelite import from_treelite as from_treelite
     from .exchange.from_xgboost import from_xgboost as from_xgboost
+    from .exchange.reading.files import ImportedModelError as ImportedModelError
     from .explanation.explainer import TreeExplainer as TreeExplainer
     from .forest.export import export_graphviz as export_graphviz
     from .forest.export import export_text as export_text
@@ -100,7 +100,7 @@ _HOME = {
     "GridSearchCV": "many_fits",
     "HostGrowthWarning": "trees.on_host",
     "ImportedClassifier": "exchange.estimators",
-    "ImportedModelError": "exchange.errors",
+    "ImportedModelError": "exchange.reading.files",
     "ImportedRegressor": "exchange.estimators",
     "IsolationForest": "forests.isolation",
     "NothingLearnedWarning": "estimators.nothing_learned",

@@ -25,6 +25,7 @@ from .devices.sparse_tables import SparseTable
 from .estimators.parameters import threads_of
 from .inputs.sparse_codes import ENTRY_BYTES
 from .inputs.sparse_matrices import read_sparse
+from .kernels.growth.params import GrowthParams
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
@@ -114,27 +115,40 @@ def memory_plan(
         shape = max(end - begin for begin, end in ranges_of([n_all], int(n_workers))), shape[1]
     device = resolve_device(wanted, X, work=work, y=y, sample_weight=sample_weight)
     is_there = _is_there(X, device)
-    is_of_classes = is_classifier(estimator)
     if n_outputs is None:
-        n_outputs = _count_outputs(y, is_of_classes)
+        n_outputs = _count_outputs(y, is_classifier(estimator))
     if isinstance(estimator, CartEstimator):
-        of_cell = None
-        if is_sparse(X):
-            table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
-            of_cell = bytes_of_cell(table, estimator.max_bins)
-        return cart_plan(
-            estimator,
-            (n_all or shape[0], shape[1]),
-            itemsize,
-            device,
-            width=max(2, n_outputs) if is_of_classes else n_outputs,
-            n_outputs=1 if is_of_classes else n_outputs,
-            is_there=is_there,
-            n_own=n_all and shape[0],
-            cell_bytes=of_cell,
-        )
+        return _plan_of_trees(estimator, X, shape, itemsize, n_outputs, n_all, is_there, device)
     return _plan_of_boosting(
         estimator, X, sample_weight, shape, itemsize, n_outputs, n_workers, n_all, is_there, device
+    )
+
+
+def _plan_of_trees(
+    estimator: CartEstimator,
+    X: Any,
+    shape: tuple[int, int],
+    itemsize: int,
+    n_outputs: int,
+    n_all: int | None,
+    is_there: bool,
+    device: Device,
+) -> MemoryPlan:
+    """Plan a tree or a forest on ``shape`` rows and features, a worker's part of ``n_all`` rows."""
+    of_cell, is_of_classes = None, is_classifier(estimator)
+    if is_sparse(X):
+        table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
+        of_cell = bytes_of_cell(table, estimator.max_bins)
+    return cart_plan(
+        estimator,
+        (n_all or shape[0], shape[1]),
+        itemsize,
+        device,
+        width=max(2, n_outputs) if is_of_classes else n_outputs,
+        n_outputs=1 if is_of_classes else n_outputs,
+        is_there=is_there,
+        n_own=n_all and shape[0],
+        cell_bytes=of_cell,
     )
 
 
@@ -165,12 +179,7 @@ def _plan_of_boosting(
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
-        of_entries = EntriesTable(table)
-        columns = of_entries.columns_to_grow_on(params, ())
-        size = of_entries.size(columns, device, n_trees)
-        if n_workers is not None:
-            kept = table if columns is None else table.columns(columns)
-            size = _of_a_worker(size, kept, int(n_workers))
+        size = _size_of_entries(table, params, device, n_trees, n_workers)
         size = replace(size, weighted=sample_weight is not None)
         return boosting_plan(estimator, loss, params, size, device)
     size = DataSize(
@@ -201,6 +210,18 @@ def _require_workers(n_workers: int, estimator: Any, X: Any) -> None:
             f"n_workers={n_workers} is for arrays, data frames, sparse matrices and shapes, whose "
             "rows workers can share, got a BinnedTable: set n_workers=None."
         )
+
+
+def _size_of_entries(
+    table: SparseTable, params: GrowthParams, device: Device, n_trees: int, n_workers: int | None
+) -> DataSize:
+    """Return what a training has of a sparse table, or a worker."""
+    of_entries = EntriesTable(table)
+    columns = of_entries.columns_to_grow_on(params, ())
+    size = of_entries.size(columns, device, n_trees)
+    if n_workers is None:
+        return size
+    return _of_a_worker(size, table if columns is None else table.columns(columns), int(n_workers))
 
 
 def _of_a_worker(size: DataSize, table: SparseTable, n_workers: int) -> DataSize:

@@ -18,7 +18,7 @@ from ..common import peers
 from ..common.peers import BOTH, OURS, percent_wrong
 
 LEAVES = 16
-"""Of AdaBoost's trees, at least."""
+"""Fewest leaves of AdaBoost's trees."""
 
 
 class Setup(NamedTuple):

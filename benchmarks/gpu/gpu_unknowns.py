@@ -1,4 +1,4 @@
-"""What must be tried on a GPU before anything is measured: cheap, and each decides about something.
+"""Try what is uncertain on a new GPU before anything is measured; each result decides something.
 
 ``zero_size``: arrays without entries as arguments of a kernel. ``launch``: what one launch costs,
 with the arguments of the one before and with others. ``atomics``: additions in shared

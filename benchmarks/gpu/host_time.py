@@ -37,10 +37,10 @@ from ..common.program import Content, Options, Program, Results
 GROWTH = ("grow_", "histogram_", "partition_move", "scatter_")
 """Beginnings of the names of their entries in the catalogue."""
 CHANGED = {"the same": 0, "two others": 2, "all others": None}
-"""How many of a launch's arrays are not those of the launch before."""
+"""Numbers of arrays that differ from those of the launch before."""
 LAUNCHED_ROWS = 8
 ROWS = (1, 100, 10_000)
-"""Of predictions."""
+"""Rows that are predicted at once."""
 TREES = (1, 100, 10_000)
 GROWN = 100
 """Trees that are grown at most; larger forests have them several times."""

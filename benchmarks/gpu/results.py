@@ -168,8 +168,8 @@ def goals(content: dict[str, Any] | None) -> Iterator[Goal]:
 
 
 KINDS = ("cases", "failed", "dropped", "details")
-"""What a part holds by case: results, errors, reasons why it was not run, what failed cases had
-found."""
+"""Entries of a part that go by case: results, errors, why a case was not run, and the findings of
+failed cases."""
 
 
 class Results:

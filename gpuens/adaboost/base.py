@@ -45,7 +45,7 @@ from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..trees.on_host import growth_on_host
 from .learners import are_trees, member_seeds, read_any, trees_of
-from .rounds import AdaBoostResult, AdaBoostRule, RowWeights, boost
+from .rounds import R2, AdaBoostResult, RowWeights, Samme, boost
 
 RULES = {
     "n_estimators": COUNT,
@@ -363,7 +363,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         """Read the target: class numbers or float64."""
 
     @abstractmethod
-    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
+    def _rule(self, target: Array, device: Device) -> Samme | R2:
         """Return the variant of AdaBoost."""
 
     @abstractmethod

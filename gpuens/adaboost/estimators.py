@@ -33,16 +33,17 @@ from .learners import (
     class_numbers,
     numbers_of,
 )
-from .rounds import R2, AdaBoostRule, Samme
+from .rounds import R2, Samme
 
 _OF_CLASSES = {
     "base": """The learner of each round, fitted to all rows with their weights: a classifier whose
         ``fit`` takes ``sample_weight``. None is ``DecisionTreeClassifier(max_depth=1)`` of this
         package, a stump.""",
     "loss": "",
-    "estimator_weights": """Of the learners. Two classes: ``alpha = learning_rate / 2 * ln((1 - e)
-        / e)``, half of scikit-learn's. K classes: ``learning_rate * (ln((1 - e) / e) +
-        ln(K - 1))``, as in scikit-learn. A learner without error has 1/2, or 1 for K classes.""",
+    "estimator_weights": """The weights of the learners. Two classes:
+        ``alpha = learning_rate / 2 * ln((1 - e) / e)``, half of scikit-learn's. K classes:
+        ``learning_rate * (ln((1 - e) / e) + ln(K - 1))``, as in scikit-learn. A learner without
+        error has 1/2, or 1 for K classes.""",
     "estimator_errors": "e, the weighted share of the rows that the learner is wrong about.",
     "forest": """Its leaves hold
         the weighted votes, so that its raw predictions, divided by the sum of the weights, are the
@@ -260,7 +261,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         self.n_classes_ = len(labels.classes)
         return labels.codes
 
-    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
+    def _rule(self, target: Array, device: Device) -> Samme:
         return Samme(target, self.n_classes_, float(self.learning_rate))
 
 
@@ -354,7 +355,7 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)
 
-    def _rule(self, target: Array, device: Device) -> AdaBoostRule:
+    def _rule(self, target: Array, device: Device) -> R2:
         return R2(target, self.loss, float(self.learning_rate), device)
 
 

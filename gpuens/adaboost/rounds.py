@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -113,7 +113,7 @@ class AdaBoostResult:
 
 def boost(
     learners: Learners,
-    rule: AdaBoostRule,
+    rule: Samme | R2,
     rows: RowWeights,
     n_rounds: int,
     before: AdaBoostResult,
@@ -151,7 +151,7 @@ class AdaBoostRounds(Rounds):
     ----------
     learners : Learners
         Holds those of the rounds before.
-    rule : AdaBoostRule
+    rule : Samme | R2
     rows : RowWeights
         The weights before the very first round.
     before : AdaBoostResult
@@ -163,7 +163,7 @@ class AdaBoostRounds(Rounds):
     def __init__(
         self,
         learners: Learners,
-        rule: AdaBoostRule,
+        rule: Samme | R2,
         rows: RowWeights,
         before: AdaBoostResult,
         model: Callable[[AdaBoostResult], Any],
@@ -241,27 +241,6 @@ class Judgement:
     ends: str = ""
 
 
-class AdaBoostRule(Protocol):
-    """A variant of AdaBoost."""
-
-    chance: float
-
-    def judge(self, predicted: Array, rows: RowWeights) -> Judgement:
-        """Return error and weight of a learner with these predictions for the training rows."""
-
-    def reweight(self, predicted: Array, weight: float, rows: RowWeights) -> None:
-        """Change the weights of the rows after a learner of this weight."""
-
-    def weight_alone(self, error: float) -> float:
-        """Return the weight of a first learner that is too weak.
-
-        Raises
-        ------
-        ValueError
-            No model can be made of it.
-        """
-
-
 class Samme:
     """AdaBoost.M1 for two classes, SAMME for more.
 
@@ -287,6 +266,7 @@ class Samme:
         self.chance = 1.0 - 1.0 / n_classes
 
     def judge(self, predicted: Array, rows: RowWeights) -> Judgement:
+        """Return error and weight of a learner with these predictions for the training rows."""
         wrong, whole = rows.share(self._wrong(predicted))
         error = wrong / whole
         if wrong == 0:
@@ -300,6 +280,7 @@ class Samme:
         return Judgement(error, self._unit * log_factor, ends)
 
     def reweight(self, predicted: Array, weight: float, rows: RowWeights) -> None:
+        """Change the weights of the rows after a learner of this weight."""
         factor = float(_exp(np.float64(weight / self._unit)))
         rows.multiply_some(self._wrong(predicted), factor)
 
@@ -307,6 +288,7 @@ class Samme:
         return predicted != self._codes
 
     def weight_alone(self, error: float) -> float:
+        """Raise a ValueError: no model can be made of a first learner that is too weak."""
         raise ValueError(
             f"The first learner is wrong on {error:.3g} of the weight, which is as bad as or worse "
             f"than random guessing ({self.chance:.3g}), so AdaBoost cannot start. Use a stronger "
@@ -350,6 +332,7 @@ class R2:
         rows.multiply(_exp((self._losses(predicted, rows) - 1.0) * weight))
 
     def weight_alone(self, error: float) -> float:
+        """Return the weight of a first learner that is too weak."""
         return 1.0
 
     def _losses(self, predicted: Array, rows: RowWeights) -> Array:

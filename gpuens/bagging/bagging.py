@@ -14,9 +14,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device
-from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
+from ..estimators.docstrings import EXPLAINED, LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import labels_of_all, read_labels
 from ..kernels.runtime.collective import Workers
@@ -177,26 +177,13 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
 
     voting: str = "auto"
 
+    @documented(EXPLAINED, result=LABELS)
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the class of the highest probability, the first of those that tie.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            prediction.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X if labels are numbers, else NumPy.
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

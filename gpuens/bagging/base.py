@@ -189,12 +189,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         target = self._read_y(y, n_own, device, bool(members), workers)
         weight = read_sample_weight(sample_weight, n_own, CPU, workers=workers)
         weight = rows_of_workers(weight, workers)
-        seed = plans[0].seed if plans else seed_of(self.random_state)
-        plan = sampling_plan(self, rows_of_all(n_own, workers), weight, seed)
-        if not plan.sees_all_features:
-            check_columns(base)
-        if workers is not ONE_WORKER:
-            _require_trees(self, base, plan, values)
+        plan = self._new_plan(base, plans, values, weight, workers)
         first = len(members)
         if first == self.n_estimators:
             warnings.warn(
@@ -218,6 +213,18 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             self._set_oob_score(values, target, device, workers)
         warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws, weight)
         return self
+
+    def _new_plan(
+        self, base: Any, plans: list[SamplingPlan], values: Any, weight: Any, workers: Workers
+    ) -> SamplingPlan:
+        """Return what further members see, with the seed of those before, if base can have it."""
+        seed = plans[0].seed if plans else seed_of(self.random_state)
+        plan = sampling_plan(self, rows_of_all(values.shape[0], workers), weight, seed)
+        if not plan.sees_all_features:
+            check_columns(base)
+        if workers is not ONE_WORKER:
+            _require_trees(self, base, plan, values)
+        return plan
 
     def averaged(self) -> Any:
         """Return boosted members as one model of their kind: the mean of their raw predictions.

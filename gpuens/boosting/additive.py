@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import Device, to_numpy
 from ..estimators.base import require_fitted
-from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
+from ..estimators.docstrings import EXPLAINED, LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
 from ..losses.distributions import LogNormal, NegativeBinomial
@@ -42,26 +42,13 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
 
     classes_: np.ndarray
 
+    @documented(EXPLAINED, result=LABELS)
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the class of each row.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            prediction.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X if labels are numbers, else NumPy.
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)
@@ -138,27 +125,18 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
 class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
     """Predicts values by raw predictions, one for each target or quantile."""
 
+    @documented(
+        EXPLAINED,
+        result="""float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles
+        In the array library and on the device of X (NumPy for data frames). Quantiles of a row
+        do not cross (see ``gpuens.losses.Quantile``).""",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the target.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            prediction.
-
-        Returns
-        -------
-        float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles
-            In the array library and on the device of X (NumPy for data frames). Quantiles of a row
-            do not cross (see ``gpuens.losses.Quantile``).
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

@@ -50,7 +50,7 @@ def no_model(result: Any) -> Any:
     raise RuntimeError("A search for the number of rounds has no model.")
 
 
-class KeepsNoTrees(BoostingRounds):
+class FoldRounds(BoostingRounds):
     """The rounds of a training without the rows that are held out, which keep no trees."""
 
     def settle(self, finished: GrownRound) -> None:
@@ -60,15 +60,11 @@ class KeepsNoTrees(BoostingRounds):
         pass
 
 
-class FoldRounds(KeepsNoTrees):
-    """Such rounds, whose trees grow by themselves."""
-
-
-class JoinedFoldRounds(KeepsNoTrees, RoundsTogether):
+class JoinedFoldRounds(FoldRounds, RoundsTogether):
     """Such rounds, whose trees grow with those of others."""
 
 
-def fold_rounds(training: Training, builder: ForestBuilder) -> FoldRounds | JoinedFoldRounds:
+def fold_rounds(training: Training, builder: ForestBuilder) -> FoldRounds:
     """Return the rounds of a training of a search, which on a GPU are joined with others."""
     kind = JoinedFoldRounds if joins_on_gpu(training) else FoldRounds
     return kind(training, builder, [training.rows], no_model)

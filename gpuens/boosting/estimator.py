@@ -216,43 +216,49 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         settings = chosen._round_settings(n_rounds, shape)
         searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
         columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
-        size = table.size(
-            columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
-            sets[0].weight.size > 0,
-        )  # fmt: skip
-        is_sparse = table.is_sparse
-        del table
+        evaluated, is_weighted = [rows.table for rows in sets[1:]], sets[0].weight.size > 0
+        size = table.size(columns, device, loss.n_outputs, evaluated, is_weighted)
+        shapes = [settings.params] if searches else []  # to try
+        if searches and not table.is_sparse and tries_symmetric(self, (n_counted, shape[1])):
+            shapes.insert(0, of_symmetric_trees(self, settings.params))
+        del table, evaluated
         for name in ("learning_rate_", "grow_policy_"):
             self.__dict__.pop(name, None)
         if is_auto(self.learning_rate):
             self.learning_rate_ = chosen.learning_rate
-        tries = searches and not is_sparse and tries_symmetric(self, (n_counted, shape[1]))
-        shapes = [settings.params]
-        if tries:
-            shapes.insert(0, of_symmetric_trees(self, settings.params))
-        plans = [boosting_plan(chosen, loss, own, size, device) for own in shapes]
+        plans = [
+            boosting_plan(chosen, loss, own, size, device) for own in shapes or [settings.params]
+        ]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
-        if workers.collective.group.rank == 0:
-            patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
-            watched = sets[min(1, len(sets) - 1)].data
-            words = rounds_in_words(n_rounds, patience, watched)
-            if searches:
-                words = f"At most {n_rounds} rounds, as many as are best for rows held out."
-            self._report_choice(device, words)
-            if self.verbose > 1:
-                print(plan, file=sys.stderr)
+        self._report_plan(device, n_rounds, sets, searches, plan)
         with plan.explaining():
             if is_new:
                 self._binner = sets[0].table.fit_binner(chosen, sets[0].weight, device)
             binner = self._binner
             if columns is not None:
-                binner, rules = NarrowBinner.of(binner, columns), settings.rules
-                settings = replace(settings, rules=rules_of_columns(rules, binner.features))
+                binner = NarrowBinner.of(binner, columns)
+                rules = rules_of_columns(settings.rules, binner.features)
+                settings = replace(settings, rules=rules)
             return self._boost(
-                sets, before, n_rounds, settings, device, binner, plan, is_new,
-                shapes if searches else [],
-            )  # fmt: skip
+                sets, before, n_rounds, settings, device, binner, plan, is_new, shapes
+            )
+
+    def _report_plan(
+        self, device: Device, n_rounds: int, sets: list[RawRows], searches: bool, plan: MemoryPlan
+    ) -> None:
+        """Print where training runs, how many rounds, and its memory, if the estimator is verbose;
+        of workers the first does."""
+        workers = sets[0].table.workers
+        if workers is not ONE_WORKER and workers.collective.group.rank > 0:
+            return
+        words = f"At most {n_rounds} rounds, as many as are best for rows held out."
+        if not searches:
+            patience = int(self.n_iter_no_change) if self.do_early_stopping_ else None
+            words = rounds_in_words(n_rounds, patience, sets[min(1, len(sets) - 1)].data)
+        self._report_choice(device, words)
+        if self.verbose > 1:
+            print(plan, file=sys.stderr)
 
     def _training_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
@@ -283,10 +289,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             self._binner = binner if own_bins else self._binner
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        binned = [
-            self._bin(sets.pop(0), start, binner, device, dropout, memory.streams)
-            for _ in range(len(sets))
-        ]
+        binned = []
+        while sets:
+            binned.append(self._bin(sets.pop(0), start, binner, device, dropout, memory.streams))
         (_, rows), *watched = binned
         for feature, bins in own_bins.items():
             set_bins(cast(Codes, rows.codes), feature, device.asarray(bins))
@@ -295,40 +300,58 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if self.verbose or (self.do_early_stopping_ and not watched):
             watched.append(binned[0])  # behind the set that early stopping watches
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
-        stopping = EarlyStopping(
-            int(self.n_iter_no_change), float(self.tol), metrics[0].higher_is_better
-        )
-        plan = TrainingPlan(
-            n_rounds,
-            before.n_iter if before else 0,
-            before.evals if before else {},
-            evaluations(watched, metrics),
-            stopping if self.do_early_stopping_ else None,
-            callbacks_of_all(callbacks_of(self), rows.workers),
-            bool(self.keep_best),
-            device.runs_ahead and dropout is None,  # which looks at the trees of the round before
-        )
+        plan = self._training_plan(n_rounds, before, watched, metrics, rows.workers, device)
+        if dropout is not None:  # which looks at the trees of the round before
+            plan = replace(plan, runs_ahead=False)
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
-        meeting = meeting_here.get()
         if shapes:
+            meeting = meeting_here.get()
             if meeting is not None and can_meet(training):
                 meeting.share_table(training)  # parts of several models then grow as one batch
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
-        rounds: BoostingRounds
-        if dropout:
-            rounds = DropoutRounds(dropout, training, builder, seen, self._snapshot)
-        elif meeting is not None and can_meet(training):
-            meeting.share_table(training)
-            rounds = RoundsTogether(training, builder, seen, self._snapshot)
-            rounds.verbose = bool(self.verbose)
-        else:
-            rounds = BoostingRounds(training, builder, seen, self._snapshot)
+        rounds = self._rounds(training, builder, seen, dropout)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
+
+    def _training_plan(
+        self, n_rounds: int, before: BoostingResult | None,
+        watched: list[tuple[str, TrainingRows]], metrics: list[Metric], workers: Workers,
+        device: Device,
+    ) -> TrainingPlan:  # fmt: skip
+        """Return the number of rounds, and what happens after each."""
+        callbacks = callbacks_of(self)
+        patience, tol = int(self.n_iter_no_change), float(self.tol)
+        stopping = EarlyStopping(patience, tol, metrics[0].higher_is_better)
+        return TrainingPlan(
+            n_rounds,
+            before.n_iter if before else 0,
+            before.evals if before else {},
+            evaluations(watched, metrics),
+            stopping if self.do_early_stopping_ else None,
+            callbacks_of_all(callbacks, workers),
+            bool(self.keep_best),
+            device.runs_ahead,
+        )
+
+    def _rounds(
+        self, training: Training, builder: ForestBuilder, seen: list[TrainingRows],
+        dropout: Dropout | None,
+    ) -> BoostingRounds:  # fmt: skip
+        """Return the rounds of this training: with dropout, beside those of other models that
+        share the table, or by themselves."""
+        meeting = meeting_here.get()
+        if dropout:
+            return DropoutRounds(dropout, training, builder, seen, self._snapshot)
+        if meeting is None or not can_meet(training):
+            return BoostingRounds(training, builder, seen, self._snapshot)
+        meeting.share_table(training)
+        rounds = RoundsTogether(training, builder, seen, self._snapshot)
+        rounds.verbose = bool(self.verbose)
+        return rounds
 
     def _best_training(
         self, training: Training, builder: ForestBuilder, metric: Metric, most: int,

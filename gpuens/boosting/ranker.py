@@ -13,9 +13,9 @@ from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
-from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
+from ..estimators.docstrings import ENDS_EARLY, EXPLAINED, FITTED, VALUES, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
@@ -156,25 +156,13 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
         return self._train(given, init)
 
+    @documented(EXPLAINED, result=VALUES)
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict scores, by which the documents of a query are ranked, descending.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1). The last entry is the expected value; the
-            sum is the score.
-
-        Returns
-        -------
-        float64, shape (n_rows,)
-            In the array library and on the device of X (NumPy for data frames).
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ MOST_FOR_CHOLESKY = 1000
 RULES = {"C": POSITIVE, "tol": POSITIVE, "max_iter": COUNT}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
     """Logistic regression with an L2 penalty on standardised features.
 
@@ -80,20 +82,11 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
     1.0
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        log_odds: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        device: str = "auto",
-    ) -> None:
-        self.C = C
-        self.log_odds = log_odds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
+    C: float = field(default=1.0, kw_only=False)
+    log_odds: Any = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+    device: str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Fit the coefficients.

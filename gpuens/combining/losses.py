@@ -29,22 +29,12 @@ BLOCK = 2**14
 _log = vectorise(log)
 
 
-class Tally(Protocol):
-    """A sum of models, to which one more can be added."""
-
-    def trial(self, model: int) -> float:
-        """Return the loss of the average with this model added."""
-        ...
-
-    def add(self, model: int) -> None:
-        """Add a model."""
-        ...
-
-
 class ModelLoss(Protocol):
     """A loss as a function of the weights of M models, which are positive and sum to one."""
 
     n_models: int
+    empty: Any
+    """The sum of no models, to which ``added`` adds."""
 
     def value(self, weights: np.ndarray) -> float:
         """Return the mean loss over the rows."""
@@ -54,8 +44,12 @@ class ModelLoss(Protocol):
         """Return the best weights."""
         ...
 
-    def tally(self) -> Tally:
-        """Return an empty sum of models."""
+    def added(self, total: Any, model: int) -> Any:
+        """Return a sum with one more model."""
+        ...
+
+    def of_sum(self, total: Any, n_added: int) -> float:
+        """Return the loss of the average of a sum of so many models."""
         ...
 
 
@@ -75,6 +69,7 @@ class MeanSquaredError:
         self.n_models = predictions.shape[0]
         errors = predictions - y[None]  # of any average too, as its weights sum to one
         self.products = np.zeros((self.n_models, self.n_models))
+        self.empty = 0.0, np.zeros(self.n_models)
         for output in range(y.shape[0]):
             of_output = errors[:, output]
             self.products += to_numpy(inner(of_output, of_output * weight))
@@ -87,24 +82,15 @@ class MeanSquaredError:
         """Return the best weights."""
         return quadratic_minimum(2.0 * self.products, np.zeros(self.n_models))
 
-    def tally(self) -> Tally:
-        """Return an empty sum of models."""
-        return _SquaredTally(self.products)
+    def added(self, total: tuple[float, np.ndarray], model: int) -> tuple[float, np.ndarray]:
+        """Return the product of a sum with itself, and those with each model, after one more."""
+        own, with_each = total
+        own = own + 2.0 * with_each[model] + self.products[model, model]
+        return own, with_each + self.products[model]
 
-
-class _SquaredTally:
-    def __init__(self, products: np.ndarray) -> None:
-        self.products, self.n_added, self.own = products, 0, 0.0
-        self.with_each = np.zeros(len(products))
-
-    def trial(self, model: int) -> float:
-        total = self.own + 2.0 * self.with_each[model] + self.products[model, model]
-        return float(total / (self.n_added + 1) ** 2)
-
-    def add(self, model: int) -> None:
-        self.own += 2.0 * self.with_each[model] + self.products[model, model]
-        self.with_each = self.with_each + self.products[model]
-        self.n_added += 1
+    def of_sum(self, total: tuple[float, np.ndarray], n_added: int) -> float:
+        """Return the loss of the average of a sum of so many models."""
+        return float(total[0] / n_added**2)
 
 
 class MeanLogLoss:
@@ -126,6 +112,7 @@ class MeanLogLoss:
         self.device, self.weight = device, weight
         n_rows = probabilities.shape[1]
         self.shares = xp.full(n_rows, 1.0 / n_rows) if weight is None else weight
+        self.empty = xp.zeros(n_rows)
 
     def value(self, weights: np.ndarray) -> float:
         """Return the mean loss over the rows."""
@@ -136,9 +123,13 @@ class MeanLogLoss:
         start = np.full(self.n_models, 1.0 / self.n_models)
         return convex_minimum(self.value, self._derivatives, start)
 
-    def tally(self) -> Tally:
-        """Return an empty sum of models."""
-        return _LogTally(self)
+    def added(self, total: Array, model: int) -> Array:
+        """Return sums of probabilities with those of one more model."""
+        return total + self.probabilities[model]
+
+    def of_sum(self, total: Array, n_added: int) -> float:
+        """Return the loss of the average of a sum of so many models."""
+        return math.log(n_added) - mean_log(total, self.weight, self.device)
 
     def _average(self, weights: np.ndarray) -> Array:
         total: Any = 0.0
@@ -151,21 +142,6 @@ class MeanLogLoss:
         cut = slices(ratio)
         gradient = -to_numpy(inner(cut, self.shares[None, :]))[:, 0]
         return gradient, to_numpy(inner(cut, ratio * self.shares))
-
-
-class _LogTally:
-    def __init__(self, loss: MeanLogLoss) -> None:
-        self.loss, self.n_added = loss, 0
-        self.total = loss.device.xp.zeros(loss.probabilities.shape[1])
-
-    def trial(self, model: int) -> float:
-        total = self.total + self.loss.probabilities[model]
-        mean = mean_log(total, self.loss.weight, self.loss.device)
-        return math.log(self.n_added + 1) - mean
-
-    def add(self, model: int) -> None:
-        self.total = self.total + self.loss.probabilities[model]
-        self.n_added += 1
 
 
 def mean_log(values: Array, weight: Array | None, device: Device) -> float:
@@ -200,6 +176,8 @@ class ZeroOne:
     device : Device
     """
 
+    empty = 0.0
+
     def __init__(
         self, votes: Array, y: Array, weight: Array, n_classes: int, device: Device
     ) -> None:
@@ -212,11 +190,15 @@ class ZeroOne:
         total: Any = 0.0
         for vote, weight in zip(self.votes, weights.tolist(), strict=True):
             total = total + weight * (vote[None, :] == self.classes)
-        return self.of_shares(total)
+        return self.of_sum(total, self.n_models)
 
-    def of_shares(self, shares: Array) -> float:
+    def added(self, total: Any, model: int) -> Array:
+        """Return numbers of votes, shape (n_classes, n_rows), with those of one more model."""
+        return total + 1.0 * (self.votes[model][None, :] == self.classes)
+
+    def of_sum(self, total: Array, n_added: int) -> float:
         """Return the loss of weighted numbers of votes, shape (n_classes, n_rows)."""
-        wrong = (shares.argmax(axis=0) != self.y).astype(np.float64)
+        wrong = (total.argmax(axis=0) != self.y).astype(np.float64)
         return weighted_sum(wrong, self.weight)
 
     def minimum(self) -> np.ndarray:
@@ -225,25 +207,6 @@ class ZeroOne:
             "weights='optimal' needs probabilities or values, but these are votes: use "
             "voting='soft', or weights='greedy' or 'accuracy'."
         )
-
-    def tally(self) -> Tally:
-        """Return an empty sum of models."""
-        return _VoteTally(self)
-
-
-class _VoteTally:
-    def __init__(self, loss: ZeroOne) -> None:
-        self.loss = loss
-        self.shares: Any = 0.0
-
-    def trial(self, model: int) -> float:
-        return self.loss.of_shares(self._with(model))
-
-    def add(self, model: int) -> None:
-        self.shares = self._with(model)
-
-    def _with(self, model: int) -> Array:
-        return self.shares + 1.0 * (self.loss.votes[model][None, :] == self.loss.classes)
 
 
 RIDGE = 1e-11

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .stacking_base import STACKING, Stacking, final_has
     method="",
     attributes="",
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
     """Regressors of any kind, and one that learns from their predictions.
 
@@ -50,27 +52,6 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
 
     _member_kind = "regressor"
     _final_kind = "regressor"
-
-    def __init__(
-        self,
-        estimators: Any,
-        final_estimator: Any = None,
-        *,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        passthrough: bool = False,
-        verbose: bool | int = 0,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimators = estimators
-        self.final_estimator = final_estimator
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.passthrough = passthrough
-        self.verbose = verbose
-        self.random_state = random_state
-        self.device = device
 
     @final_has("predict")
     def predict(self, X: Any, **predict_params: Any) -> Any:
@@ -118,6 +99,7 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
         The labels, ascending. Members and the meta-model are fitted on their numbers.
     """,
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
     """Models of any kind, and a classifier that learns from their predictions.
 
@@ -151,30 +133,8 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
 
     _member_kind = None
     _final_kind = "classifier"
-    classes_: Any
 
-    def __init__(
-        self,
-        estimators: Any,
-        final_estimator: Any = None,
-        *,
-        cv: Any = None,
-        stack_method: str = "auto",
-        n_jobs: int | None = None,
-        passthrough: bool = False,
-        verbose: bool | int = 0,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimators = estimators
-        self.final_estimator = final_estimator
-        self.cv = cv
-        self.stack_method = stack_method
-        self.n_jobs = n_jobs
-        self.passthrough = passthrough
-        self.verbose = verbose
-        self.random_state = random_state
-        self.device = device
+    stack_method: str = "auto"
 
     @final_has("predict")
     def predict(self, X: Any, **predict_params: Any) -> Array:
@@ -248,7 +208,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
             return self._read_several(to_numpy(y), n_rows, home)
         known = common_classes(self._kept()) if self._is_prefit() else None
         if known is not None:
-            self.classes_ = known
+            self.classes_: Any = known
             return codes_among(y, n_rows, known, home, estimator=self, name="y")
         labels = read_labels(y, n_rows, home, estimator=self)
         self.classes_ = labels.classes

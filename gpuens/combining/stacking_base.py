@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -118,14 +119,18 @@ def final_has(method: str) -> Any:
     return available_if(check)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Stacking(Combination):
     """Members whose predictions are the features of a meta-model."""
 
-    final_estimator: Any
-    cv: Any
-    passthrough: bool
-    final_estimator_: Any
-    stack_method_: list[str]
+    estimators: Any = field(kw_only=False)
+    final_estimator: Any = field(default=None, kw_only=False)
+    cv: Any = None
+    n_jobs: int | None = None
+    passthrough: bool = False
+    verbose: bool | int = 0
+    random_state: Any = None
+    device: str = "auto"
 
     def fit(
         self,
@@ -175,7 +180,7 @@ class Stacking(Combination):
 
     def _fit(self, data: TrainingSet, groups: Any) -> None:
         kept = self._kept()
-        self.stack_method_ = [
+        self.stack_method_: list[str] = [
             method_of(name, estimator, self._stack_method()) for name, estimator in kept
         ]
         if self._is_prefit():
@@ -353,9 +358,9 @@ class Stacking(Combination):
             tags.input_tags.allow_nan &= of_final.allow_nan
         return tags
 
-    _member_kind: str | None
+    _member_kind: ClassVar[str | None]
     """Required kind of the members; None for anything that predicts."""
-    _final_kind: str
+    _final_kind: ClassVar[str]
     """Required kind of the meta-model."""
 
     def _stack_method(self) -> str:

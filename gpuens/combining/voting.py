@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from .voting_base import VOTING, Voting
     flatten="",
     attributes="",
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class VotingRegressor(ScoresValues, RegressorMixin, Voting):
     """The weighted mean of regressors of any kind.
 
@@ -56,28 +58,6 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
     """
 
     _kind = "regressor"
-    _shape: tuple[int, ...]
-
-    def __init__(
-        self,
-        estimators: Any,
-        *,
-        weights: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-        prefit: bool = False,
-        validation_fraction: float | int = 0.2,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimators = estimators
-        self.weights = weights
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.prefit = prefit
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.device = device
 
     def predict(self, X: Any) -> Array:
         """Predict the target: the weighted mean over the members.
@@ -111,7 +91,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
 
     def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         target = read_outputs(y, n_rows, home, estimator=self)
-        self._shape = tuple(target.shape[1:])
+        self._shape: tuple[int, ...] = tuple(target.shape[1:])
         return target
 
     def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Array:
@@ -169,6 +149,7 @@ def _votes_soft(vote: VotingClassifier) -> bool:
         The labels, ascending. Members are fitted on their numbers.
     """,
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
     """Classifiers of any kind that vote, or whose probabilities are averaged.
 
@@ -187,32 +168,9 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
     """
 
     _kind = "classifier"
-    classes_: np.ndarray
 
-    def __init__(
-        self,
-        estimators: Any,
-        *,
-        voting: str = "hard",
-        weights: Any = None,
-        n_jobs: int | None = None,
-        flatten_transform: bool = True,
-        verbose: bool | int = False,
-        prefit: bool = False,
-        validation_fraction: float | int = 0.2,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimators = estimators
-        self.voting = voting
-        self.weights = weights
-        self.n_jobs = n_jobs
-        self.flatten_transform = flatten_transform
-        self.verbose = verbose
-        self.prefit = prefit
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.device = device
+    voting: str = "hard"
+    flatten_transform: bool = True
 
     def predict(self, X: Any) -> Array:
         """Predict the class of each row: the one with the most votes or the highest probability.
@@ -289,7 +247,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
             )
         known = common_classes(self._kept()) if self.prefit else None
         if known is not None:
-            self.classes_ = known
+            self.classes_: np.ndarray = known
             return codes_among(y, n_rows, known, home, estimator=self, name="y")
         labels = read_labels(y, n_rows, home, estimator=self)
         self.classes_ = labels.classes

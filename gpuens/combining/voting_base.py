@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -87,15 +88,20 @@ RULES = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Voting(Combination):
     """Members whose predictions are averaged, or who vote."""
 
-    weights: Any
-    prefit: bool
-    validation_fraction: float | int
-    weights_: np.ndarray
+    estimators: Any = field(kw_only=False)
+    weights: Any = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+    prefit: bool = False
+    validation_fraction: float | int = 0.2
+    random_state: Any = None
+    device: str = "auto"
 
-    _kind: str
+    _kind: ClassVar[str]
     """Kind of the members: "classifier" or "regressor"."""
 
     def fit(
@@ -157,7 +163,7 @@ class Voting(Combination):
             if eval_set is not None:
                 data = self._read_eval_set(eval_set, data)
             weights = self._learned(data)
-        self.weights_ = weights
+        self.weights_: np.ndarray = weights
 
     def _split(self, target: Array) -> tuple[np.ndarray, np.ndarray]:
         """Split into rows to fit on and rows to learn the weights from."""

@@ -29,6 +29,7 @@ array([0.5, 0.5, 0. ])
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -283,7 +284,9 @@ def bagged_selection(
         Sums to one.
     """
     everything = np.arange(loss.n_models)
-    singly = np.array([loss.tally().trial(model) for model in everything.tolist()])
+    singly = np.array(
+        [loss.of_sum(loss.added(loss.empty, model), 1) for model in everything.tolist()]
+    )
     if n_bags == 1:
         counts = select(loss, everything, singly, n_rounds, n_initial)
         return counts / counts.sum()
@@ -323,14 +326,12 @@ def select(
     best_first = models[np.argsort(singly[models], kind="stable")][:n_initial]
     chosen, losses = _add_all(loss, best_first)
     chosen = chosen[: int(np.argmin(losses)) + 1]
-    tally = loss.tally()
-    for model in chosen:
-        tally.add(model)
+    total = functools.reduce(loss.added, chosen, loss.empty)
     path = [min(losses)]
-    for _ in range(n_rounds - len(chosen)):
-        trials = [tally.trial(model) for model in models.tolist()]
+    for n_added in range(len(chosen) + 1, n_rounds + 1):
+        trials = [loss.of_sum(loss.added(total, model), n_added) for model in models.tolist()]
         best = int(np.argmin(trials))
-        tally.add(int(models[best]))
+        total = loss.added(total, int(models[best]))
         chosen.append(int(models[best]))
         path.append(trials[best])
     n_kept = len(chosen) - len(path) + 1 + int(np.argmin(path))
@@ -339,8 +340,8 @@ def select(
 
 def _add_all(loss: ModelLoss, models: np.ndarray) -> tuple[list[int], list[float]]:
     """Add models in their order; their numbers, and the loss after each."""
-    tally, losses = loss.tally(), []
-    for model in models.tolist():
-        losses.append(tally.trial(model))
-        tally.add(model)
+    total, losses = loss.empty, []
+    for n_added, model in enumerate(models.tolist(), 1):
+        total = loss.added(total, model)
+        losses.append(loss.of_sum(total, n_added))
     return models.tolist(), losses

@@ -1,8 +1,9 @@
-"""What conformal regressors and classifiers share: rows that an estimator has not seen."""
+"""The base of conformal regressors and classifiers: rows that an estimator has not seen."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..members.fitting import input_tags, takes_any_array
 from ..members.rows import MemberRows, fit_one, home_of, readable
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
     """Fits an estimator, and measures its errors on rows that it has not seen."""
 
@@ -27,12 +29,12 @@ class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):
     _of_some_methods: ClassVar[set[str]] = {"fold_estimators_"}
     """Attributes that only some methods have."""
 
-    estimator: Any
-    method: str
-    calibration_size: float | int
-    cv: Any
-    random_state: Any
-    device: str
+    estimator: Any = field(default=None, kw_only=False)
+    method: str = "split"
+    calibration_size: float | int = 0.25
+    cv: Any = 10
+    random_state: Any = None
+    device: str = "auto"
 
     def _read_y(self, y: Any, n: int, home: Device) -> np.ndarray:
         """Return the target as numbers on the host."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -20,6 +21,7 @@ from .base import Conformal
 SCORES = ("lac", "aps")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
     """A classifier whose sets of classes contain the true one with a chosen probability.
 
@@ -102,26 +104,7 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
 
     _methods = ("split", "cv+")
 
-    _seed: int
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: str = "split",
-        conformity_score: str = "lac",
-        calibration_size: float | int = 0.25,
-        cv: Any = 10,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.conformity_score = conformity_score
-        self.calibration_size = calibration_size
-        self.cv = cv
-        self.random_state = random_state
-        self.device = device
+    conformity_score: str = "lac"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the classifier, and measure its errors on rows that it has not seen.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ BLOCK_CELLS = 4_000_000
 """Entries of the matrix of predictions without each row that are in memory at once."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
     """A regressor whose intervals contain the target with a chosen probability.
 
@@ -112,24 +114,7 @@ class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
     _methods = METHODS
     _of_some_methods: ClassVar[set[str]] = {"fold_estimators_", "_outside"}
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: str = "split",
-        calibration_size: float | int = 0.25,
-        cv: Any = 10,
-        quantiles: tuple[float, float] = (0.05, 0.95),
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.calibration_size = calibration_size
-        self.cv = cv
-        self.quantiles = quantiles
-        self.random_state = random_state
-        self.device = device
+    quantiles: tuple[float, float] = (0.05, 0.95)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the regressor, and measure its errors on rows that it has not seen.

@@ -13,13 +13,14 @@ except ImportError as error:
         'gpuens.dask needs Dask and its scheduler: pip install "gpuens[dask]".'
     ) from error
 
-from .bagging import BaggingClassifier, BaggingRegressor
 from .boosting import (
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
 )
 from .forests import (
+    BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     IsolationForest,

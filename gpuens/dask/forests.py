@@ -1,10 +1,12 @@
-"""Forests for tables in partitions."""
+"""Forests and bags of trees for tables in partitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from ..bagging import bagging as bags
+from ..bagging.parameters import check_bagging_parameters
 from ..estimators.docstrings import documented
 from ..forests import forests as local
 from ..forests.isolation import IsolationForest as LocalIsolationForest
@@ -14,9 +16,11 @@ from .collections import parts_of
 from .on_cluster import OF_CLUSTER, OnCluster, WithLeaves
 
 
-class ForestOnCluster(WithLeaves):
-    """Forests whose trees are dealt to workers, all of which get the bins of all rows, and grow
-    their trees on a GPU if they have one (see ``device``)."""
+class TreesOnCluster(OnCluster):
+    """Trees that are dealt to workers, all of which get the bins of all rows, and grow their trees
+    on a GPU if they have one (see ``device``)."""
+
+    _check: ClassVar[Any] = staticmethod(check_tree_parameters)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster.
@@ -26,16 +30,21 @@ class ForestOnCluster(WithLeaves):
         X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
             Rows stay in their order: the model is that of all partitions one after the other.
         y : likewise, shape (n_rows,) or (n_rows, n_outputs)
-            Cut at the same rows as X; arrays whose chunks are known are cut like X.
+            Cut at the same rows as X; arrays whose chunks are known are cut like X. A bag of
+            classifiers has one output.
         sample_weight : likewise, shape (n_rows,), default=None
+            Of a bag only with ``bootstrap=False``.
 
         Returns
         -------
         estimator
-            Itself; ``forest_`` is that of the estimator of ``gpuens``.
+            Itself; ``forest_``, or the members of a bag, are those of the estimator of ``gpuens``.
 
         Raises
         ------
+        NotImplementedError
+            The ``estimator`` of a bag is not a tree of ``gpuens``, or a setting is not supported;
+            the message names it.
         MemoryError
             A worker, or its GPU, has too little memory for the bins of all rows; the message says
             how much they take.
@@ -46,13 +55,13 @@ class ForestOnCluster(WithLeaves):
             Two workers have the same GPU, unless ``device="auto"``.
         """
         model: Any = self._unfitted()
-        check_tree_parameters(model)
+        self._check(model)
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
 @documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestClassifier(ForestOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
+class RandomForestClassifier(TreesOnCluster, WithLeaves, local.RandomForestClassifier):  # type: ignore[misc]
     """A random forest for classification, grown by the workers of a Dask cluster.
 
     Parameters
@@ -71,7 +80,7 @@ class RandomForestClassifier(ForestOnCluster, local.RandomForestClassifier):  # 
 
 @documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestRegressor(ForestOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
+class RandomForestRegressor(TreesOnCluster, WithLeaves, local.RandomForestRegressor):  # type: ignore[misc]
     """A random forest for regression, grown by the workers of a Dask cluster.
 
     Parameters
@@ -86,7 +95,7 @@ class RandomForestRegressor(ForestOnCluster, local.RandomForestRegressor):  # ty
 
 @documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExtraTreesClassifier(ForestOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
+class ExtraTreesClassifier(TreesOnCluster, WithLeaves, local.ExtraTreesClassifier):  # type: ignore[misc]
     """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
 
     Parameters
@@ -105,7 +114,7 @@ class ExtraTreesClassifier(ForestOnCluster, local.ExtraTreesClassifier):  # type
 
 @documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExtraTreesRegressor(ForestOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
+class ExtraTreesRegressor(TreesOnCluster, WithLeaves, local.ExtraTreesRegressor):  # type: ignore[misc]
     """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
 
     Parameters
@@ -116,6 +125,42 @@ class ExtraTreesRegressor(ForestOnCluster, local.ExtraTreesRegressor):  # type: 
     """
 
     _local = local.ExtraTreesRegressor
+
+
+@documented(OF_CLUSTER)
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore[misc]
+    """Trees for classification on random samples, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    <shared>
+    **parameters
+        Those of ``gpuens.BaggingClassifier``.
+    """
+
+    _local = bags.BaggingClassifier
+    _check = staticmethod(check_bagging_parameters)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+
+@documented(OF_CLUSTER)
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaggingRegressor(TreesOnCluster, bags.BaggingRegressor):  # type: ignore[misc]
+    """Trees for regression on random samples, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    <shared>
+    **parameters
+        Those of ``gpuens.BaggingRegressor``.
+    """
+
+    _local = bags.BaggingRegressor
+    _check = staticmethod(check_bagging_parameters)
 
 
 @documented(OF_CLUSTER)

@@ -1,5 +1,5 @@
-"""What the Array API standard lacks: functions of any library's arrays, with NumPy's or CuPy's own
-where there is one."""
+"""Functions that the Array API standard lacks, for arrays of any library; NumPy's or CuPy's own is
+called where there is one."""
 
 from __future__ import annotations
 

@@ -21,13 +21,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 COPY_SHARE = 0.9
-"""Of the published bandwidth of memory, as a copy reaches: 4.3 of 4.8 TB/s on an H200."""
+"""Share of the published bandwidth of memory that a copy reaches: 4.3 of 4.8 TB/s on an H200."""
 BUS_SHARE = 0.8
-"""Of the published bandwidth of the bus, as a copy from or to pinned memory reaches. Assumed."""
+"""Share of the published bandwidth of the bus that copies of pinned memory reach. Assumed."""
 HOST_COPY = 12e9
 """Bytes a second of a thread of the host that copies to pinned memory or from there. Assumed."""
-HOST_COPIES = 24e9
-"""Bytes a second of several threads of the host that copy so. Assumed."""
 LAUNCH = 8e-6
 """Seconds of the host for a launch: 4 µs of Python, as ``benchmarks.gpu.host_time`` measures
 them with the driver stubbed, and 4 µs of the driver, assumed."""

@@ -218,6 +218,18 @@ PREDICTED = """Parameters
     -------
     <result>"""
 """The documentation of methods that predict, with one of these results."""
+EXPLAINED = PREDICTED.replace(
+    "Of any type that ``fit`` takes.\n",
+    """Of any type that ``fit`` takes.
+    pred_contribs, pred_interactions : bool, default=False
+        Return Shapley values of the features, or of their pairs, instead (see
+        ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+        (n_rows, n_features + 1, n_features + 1), of several raw outputs
+        (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+        prediction.
+""",
+)
+"""The documentation of ``predict`` where trees are explained."""
 LABELS = """array of labels, shape (n_rows,)
         In the array library and on the device of X if labels are numbers, else NumPy."""
 PROBABILITIES = """float64, shape (n_rows, n_classes)

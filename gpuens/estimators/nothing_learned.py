@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 
 from ..devices.placement import to_numpy
 from ..forest.forest import Forest
+from .parameters import AUTO_LEAF_ROWS
 
 PACKAGE = __name__.partition(".")[0]
 TINY_SPREAD = 1e-150
@@ -165,7 +166,7 @@ def _reason(settings: Any, seen: Seen, spread: float) -> str:
     """Return why trees have no splits, and what to change."""
     params, n = settings.get_params(deep=False), seen.n_rows
     if params.get("min_samples_leaf") == "auto":  # of boosted members
-        params["min_samples_leaf"] = 10
+        params["min_samples_leaf"] = AUTO_LEAF_ROWS
     if n < 2:
         return f"a tree sees one row{_drawn(params)}. Let trees see more rows."
     for name, sides, what in (

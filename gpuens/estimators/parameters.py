@@ -15,6 +15,8 @@ from sklearn.utils import check_random_state
 from ..config import available_threads
 from ..other_names import meant_value
 
+AUTO_LEAF_ROWS = 10
+"""Fewest rows of a leaf that ``min_samples_leaf="auto"`` stands for in gradient boosting."""
 _SEEDS = 2**32
 
 
@@ -254,21 +256,7 @@ def monotone_constraints(
             "Monotonicity constraints are not supported with multiple outputs. y has "
             f"{n_outputs}: set monotonic_cst=None, or fit a model for each."
         )
-    if constraints.ndim != 1:
-        raise ValueError(
-            "monotonic_cst must be None or a list with -1, 0 or 1 for each feature, got "
-            f"{monotonic_cst!r}."
-        )
-    if constraints.size != n_features:
-        raise ValueError(
-            f"monotonic_cst has shape {constraints.size} but the input data X has {n_features} "
-            "features. Pass -1, 0 or 1 for each of them."
-        )
-    if not bool(np.isin(constraints, (-1, 0, 1)).all()):
-        raise ValueError(
-            "monotonic_cst must be None or an array-like of -1, 0 or 1, but got "
-            f"[{', '.join(sorted({str(c) for c in constraints.tolist()}))}]."
-        )
+    _require_constraints(constraints, monotonic_cst, n_features)
     constraints = constraints.astype(np.int8)
     if not constraints.any():
         return constraints
@@ -284,3 +272,22 @@ def monotone_constraints(
             f"feature {wrong[0]}, whose categories have no order. Set it to 0 there."
         )
     return constraints
+
+
+def _require_constraints(constraints: np.ndarray, monotonic_cst: Any, n_features: int) -> None:
+    """Raise a ValueError unless there is one of -1, 0 and 1 for each feature."""
+    if constraints.ndim != 1:
+        raise ValueError(
+            "monotonic_cst must be None or a list with -1, 0 or 1 for each feature, got "
+            f"{monotonic_cst!r}."
+        )
+    if constraints.size != n_features:
+        raise ValueError(
+            f"monotonic_cst has shape {constraints.size} but the input data X has {n_features} "
+            "features. Pass -1, 0 or 1 for each of them."
+        )
+    if not bool(np.isin(constraints, (-1, 0, 1)).all()):
+        raise ValueError(
+            "monotonic_cst must be None or an array-like of -1, 0 or 1, but got "
+            f"[{', '.join(sorted({str(c) for c in constraints.tolist()}))}]."
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,7 @@ class _Scores:
 
     _scored_by: str
     """The name of a function in ``sklearn.metrics``, which takes long to import."""
-
-    @abstractmethod
-    def predict(self, X: Any) -> Any:
-        """Predict the target of rows."""
+    predict: Callable[..., Any]
 
     def _score_of(self, y: Array, predicted: Array, sample_weight: Array | None) -> float:
         from sklearn import metrics

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device
 from ..estimators.base import ForestEstimator
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
-from .errors import ImportedModelError
 from .matching import KnownCategories, read_rows
+from .reading.files import ImportedModelError
 from .rules import Finish, Reading
 
 
@@ -128,6 +128,54 @@ class ImportedModel(ForestEstimator):
     def _margin(self, X: Any, iteration_range: Any) -> Any:
         return self._scores(X, iteration_range, lambda raw, *_: _by_rows(raw))
 
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        pred_contribs: bool = False,
+        pred_interactions: bool = False,
+    ) -> Any:
+        """Predict classes, or the target.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+            The columns that the model was trained on. Categories are matched by their values
+            where the source has them, otherwise they are codes.
+        output_margin : bool, default=False
+            Return raw scores.
+        iteration_range : (int, int), default=None
+            Rounds to predict with, from the first one to the second, exclusive; 0 in the second
+            place is all.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of all rounds, or of pairs of features, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            score.
+
+        Returns
+        -------
+        array of labels or of float32 or float64, shape (n_rows,), of several labels or targets
+        (n_rows, n_outputs); raw scores have shape (n_rows,) or (n_rows, n_classes)
+
+        Raises
+        ------
+        ImportedModelError
+            X has other features than the model.
+        """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
+        if output_margin:
+            return self._margin(X, iteration_range)
+        return self._scores(X, iteration_range, self._predictions)
+
+    def _predictions(self, raw: Array, device: Device, n_chosen: int) -> Any:
+        """Return the predictions of rows by their raw scores."""
+        return self._finish.predictions(raw, device, n_chosen)
+
 
 class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
     """A classifier that was trained by another library, and predicts here.
@@ -178,50 +226,6 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         model.classes_ = parts.classes
         return model
 
-    def predict(
-        self,
-        X: Any,
-        output_margin: bool = False,
-        iteration_range: tuple[int, int] | None = None,
-        *,
-        pred_contribs: bool = False,
-        pred_interactions: bool = False,
-    ) -> Any:
-        """Predict classes.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-            The columns that the model was trained on. Categories are matched by their values
-            where the source has them, otherwise they are codes.
-        output_margin : bool, default=False
-            Return raw scores.
-        iteration_range : (int, int), default=None
-            Rounds to predict with, from the first one to the second, exclusive; 0 in the second
-            place is all.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of all rounds, or of pairs of features, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            score.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,), of several labels (n_rows, n_outputs); raw scores have
-        shape (n_rows,) or (n_rows, n_classes)
-
-        Raises
-        ------
-        ImportedModelError
-            X has other features than the model.
-        """
-        if pred_contribs or pred_interactions:
-            return explained(self, X, pred_contribs, pred_interactions)
-        if output_margin:
-            return self._margin(X, iteration_range)
-        return self._scores(X, iteration_range, self._labels)
-
     def decision_function(self, X: Any) -> Any:
         """Return raw scores, as ``predict(X, output_margin=True)``.
 
@@ -258,7 +262,7 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
             return device.xp.stack([1.0 - shares, shares], axis=1)
         return shares
 
-    def _labels(self, raw: Array, device: Device, n_chosen: int) -> Any:
+    def _predictions(self, raw: Array, device: Device, n_chosen: int) -> Any:
         above = raw > self._finish.half
         if self.source_.get("estimator") == "GradientBoostingClassifier":
             above = raw >= 0  # the second class is its choice between equals
@@ -306,52 +310,6 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
     >>> bool((from_sklearn(tree).predict(X) == tree.predict(X)).all())
     True
     """
-
-    def predict(
-        self,
-        X: Any,
-        output_margin: bool = False,
-        iteration_range: tuple[int, int] | None = None,
-        *,
-        pred_contribs: bool = False,
-        pred_interactions: bool = False,
-    ) -> Any:
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-            The columns that the model was trained on. Categories are matched by their values
-            where the source has them, otherwise they are codes.
-        output_margin : bool, default=False
-            Return raw scores.
-        iteration_range : (int, int), default=None
-            Rounds to predict with, from the first one to the second, exclusive; 0 in the second
-            place is all.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of all rounds, or of pairs of features, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            score.
-
-        Returns
-        -------
-        float32 or float64, shape (n_rows,) or (n_rows, n_outputs)
-
-        Raises
-        ------
-        ImportedModelError
-            X has other features than the model.
-        """
-        if pred_contribs or pred_interactions:
-            return explained(self, X, pred_contribs, pred_interactions)
-        if output_margin:
-            return self._margin(X, iteration_range)
-        return self._scores(X, iteration_range, self._predictions)
-
-    def _predictions(self, raw: Array, device: Device, n_chosen: int) -> Array:
-        return self._finish.predictions(raw, device, n_chosen)
 
 
 def rounds_of(iteration_range: Any, n_rounds: int) -> slice:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImportedModelError
 from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported, labels_of_each
 from .matching import KnownCategories
 from .reading.assembly import (
@@ -25,7 +24,7 @@ from .reading.assembly import (
     joined,
 )
 from .reading.fields import Field, parse_json
-from .reading.files import bytes_of
+from .reading.files import ImportedModelError, bytes_of
 from .rules import Finish, Reading
 
 LINKS = {

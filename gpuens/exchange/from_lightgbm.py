@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImportedModelError
 from .estimators import (
     ImportedClassifier,
     ImportedRegressor,
@@ -32,7 +31,7 @@ from .reading.assembly import (
     joined,
 )
 from .reading.fields import Field
-from .reading.files import bytes_of
+from .reading.files import ImportedModelError, bytes_of
 from .rules import TINY, Finish, Reading
 
 IDENTITY = (

@@ -25,10 +25,10 @@ from sklearn.ensemble import (
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
-from .errors import ImportedModelError
 from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
 from .matching import KnownCategories
 from .reading.assembly import MOST_FEATURES, CategorySets, SourceTrees, assemble, joined
+from .reading.files import ImportedModelError
 from .rules import Finish, Reading
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)

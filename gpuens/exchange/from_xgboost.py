@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImportedModelError
 from .estimators import (
     ImportedClassifier,
     ImportedRegressor,
@@ -33,7 +32,7 @@ from .reading.assembly import (
     joined,
 )
 from .reading.fields import Field, parse_json
-from .reading.files import bytes_of
+from .reading.files import ImportedModelError, bytes_of
 from .reading.ubjson import parse_ubjson
 from .rules import Finish, Reading
 

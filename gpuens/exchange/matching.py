@@ -22,7 +22,7 @@ from ..inputs.frames import (
     with_names,
 )
 from ..kernels.runtime.arrays import Array
-from .errors import ImportedModelError
+from .reading.files import ImportedModelError
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,10 @@
-"""Shapley values of the predictions of trees: ``TreeExplainer``."""
+"""Shapley values of the predictions of trees: ``TreeExplainer``, and in place of predictions,
+``predict(X, pred_contribs=True)``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -15,8 +17,6 @@ from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees, described
 from ..inputs.arrays import resolve_device, to_input_library
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
-from .result import Explanation
-from .shap_trees import shap_trees
 from .values import (
     expected_value,
     interaction_values,
@@ -26,6 +26,26 @@ from .values import (
 )
 
 AUTO, PATH_DEPENDENT, INTERVENTIONAL = "auto", "tree_path_dependent", "interventional"
+
+
+@dataclass
+class Explanation:
+    """The result of an explainer where shap is not installed; the attributes are those of
+    ``shap.Explanation``.
+
+    Parameters
+    ----------
+    values : float64, shape (n_rows, n_features) or (n_rows, n_features, n_outputs)
+    base_values : float64, shape (n_rows,) or (n_rows, n_outputs)
+        The expected value.
+    data : array, shape (n_rows, n_features)
+    feature_names : list of str, or None
+    """
+
+    values: np.ndarray
+    base_values: np.ndarray
+    data: np.ndarray
+    feature_names: list[str] | None = None
 
 
 class TreeExplainer:
@@ -197,7 +217,7 @@ class TreeExplainer:
 
         Returns
         -------
-        shap.Explanation if shap is installed, else gpuens.explanation.result.Explanation
+        shap.Explanation if shap is installed, else gpuens.explanation.explainer.Explanation
             With ``values``, ``base_values``, ``data`` and ``feature_names``, NumPy arrays.
         """
         values = to_numpy(self.shap_values(X))
@@ -278,3 +298,76 @@ def _sum_of_trees(model: Any) -> SumOfTrees:
         )
     require_plain_trees(trees.forest, "An explanation by Shapley values", instead)
     return trees
+
+
+def explained(model: Any, X: Any, contribs: Any, interactions: Any) -> Any:
+    """Return contributions, or interactions, with the expected value behind the features.
+
+    Returns
+    -------
+    float64, shape (n_rows, n_features + 1), or (n_rows, n_features + 1, n_features + 1)
+        Of several outputs (n_rows, n_outputs, ...). The last entry is the expected value, the
+        sum of all is the raw prediction.
+
+    Raises
+    ------
+    ValueError
+        Both are wanted, or one of them is not a bool.
+    """
+    for name, value in (("pred_contribs", contribs), ("pred_interactions", interactions)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
+    if contribs and interactions:
+        raise ValueError(
+            "pred_contribs and pred_interactions are both set: a prediction is one or the other."
+        )
+    explainer = TreeExplainer(model)
+    expected = np.atleast_1d(explainer.expected_value)
+
+    def with_expected(values: Array, device: Device) -> Array:
+        shape = (values.shape[0], values.shape[-1], *(n + 1 for n in values.shape[1:-1]))
+        result = device.xp.zeros(shape)
+        features = (slice(-1),) * (values.ndim - 2)
+        result[(slice(None), slice(None), *features)] = values.transpose(
+            0, values.ndim - 1, *range(1, values.ndim - 1)
+        )
+        result[(slice(None), slice(None), *(-1,) * len(features))] = device.asarray(expected)
+        return result[:, 0] if expected.size == 1 else result
+
+    return explainer._explained(X, interactions, with_expected)
+
+
+def shap_trees(model: SumOfTrees) -> dict[str, Any]:
+    """Return a dict of trees for ``shap.TreeExplainer``, in new arrays. Raises a ValueError if the
+    trees have splits by sets of categories."""
+    forest = model.forest
+    if (forest.category_begin >= 0).any():
+        raise ValueError(
+            "The model has splits by sets of categories, which the dict of trees of shap cannot "
+            "describe: use gpuens.TreeExplainer, or encode the categories as numbers."
+        )
+    trees = [_tree(model, t) for t in range(forest.n_trees)]
+    base = model.base if forest.n_outputs > 1 else float(model.base[0])
+    return {"trees": trees, "base_offset": base, "tree_output": "raw_value"}
+
+
+def _tree(model: SumOfTrees, t: int) -> dict[str, np.ndarray]:
+    forest = model.forest
+    nodes = slice(int(forest.offset[t]), int(forest.offset[t + 1]))
+    left, right, feature = forest.left[nodes], forest.right[nodes], forest.feature[nodes]
+    values = np.zeros((feature.size, forest.n_outputs))
+    first = int(forest.output[t])
+    values[:, first : first + forest.width] = model.scale * forest.value[nodes]
+    weight = np.where(feature < 0, forest.cover[nodes], 0.0)
+    for node in np.flatnonzero(feature >= 0)[::-1]:  # children come after their parents
+        weight[node] = weight[left[node]] + weight[right[node]]
+    missing = np.where(forest.missing_left[nodes] != 0, left, right)
+    return {
+        "children_left": left.copy(),
+        "children_right": right.copy(),
+        "children_default": missing.astype(np.int32),
+        "features": feature.copy(),
+        "thresholds": forest.threshold[nodes].copy(),
+        "values": values,
+        "node_sample_weight": weight,
+    }

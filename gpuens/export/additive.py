@@ -1,4 +1,4 @@
-"""What is exported of a model: a sum of trees, and what follows the sum.
+"""The form in which a model is exported: a sum of trees, and the function of the sum.
 
 All formats hold trees whose leaves are added up, and a function of the sum. They differ in how a
 split treats values that no category of its set names, in the type of their sums, and in whether
@@ -45,7 +45,7 @@ class Tree(NamedTuple):
     n_samples: np.ndarray
     cover: np.ndarray
     members: dict[int, tuple[np.ndarray, bool]]
-    """Of the splits by categories: the categories of the list, ascending, and whether they go
+    """For each split by categories: the categories of its list, ascending, and whether they go
     left. All other values, missing ones included, go to the other child."""
 
     @property

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..devices.placement import CPU, Device, to_numpy
 from ..devices.policy import NO_WORK, Work, prediction_work, size_of
 from ..estimators.base import ForestEstimator, kept_on_failure
-from ..estimators.docstrings import FITTED, documented
+from ..estimators.docstrings import EXPLAINED, FITTED, documented
 from ..estimators.nothing_learned import Seen, features_vary, warn_if_no_split
 from ..estimators.parameters import (
     COUNT,
@@ -29,7 +29,7 @@ from ..estimators.parameters import (
     seed_of,
     threads_of,
 )
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import Link, SumOfTrees
 from ..inputs.arrays import to_input_library
@@ -369,26 +369,17 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         """
         return self._scored(X, lambda score, device: score - self.offset_)
 
+    @documented(
+        EXPLAINED,
+        result="""int64, shape (n_rows,)
+        -1 for outliers, 1 for all others. In the array library of X.""",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict whether rows are outliers.
 
-        Parameters
-        ----------
-        X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the mean
-            path length.
-
-        Returns
-        -------
-        int64, shape (n_rows,)
-            -1 for outliers, 1 for all others. In the array library of X.
+        <shared>
         """
 
         if pred_contribs or pred_interactions:

@@ -13,7 +13,7 @@ from ..devices.placement import Device, on_host
 from ..devices.threads import map_in_threads
 from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, module_of, to_numpy
-from ..estimators.docstrings import FOREST, documented
-from ..explanation.predicting import explained
+from ..estimators.docstrings import EXPLAINED, FOREST, documented
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
@@ -173,6 +173,11 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def _member(self, t: int) -> Any:
         return super()._member(t).set_params(criterion="squared_error")
 
+    @documented(
+        EXPLAINED,
+        result="""float64, shape (n_rows,)
+        In the array library of X.""",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
@@ -180,20 +185,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         the mean over the trees of the cumulative hazard, summed over ``unique_times_``. Higher is
         earlier.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1). The last entry is the expected value; the
-            sum is the prediction.
-
-        Returns
-        -------
-        float64, shape (n_rows,)
-            In the array library of X.
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

@@ -193,7 +193,7 @@ def _cut_columns(
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
     with using_threads(n_threads):
-        return cut_points_of_table(sort_rows(columns), max_bins)
+        return kernel.cut_points(sort_rows(columns), module_of(columns).empty((0, 0)), max_bins)
 
 
 def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:
@@ -244,11 +244,6 @@ def cut_points_of_distinct(distinct: Array, mass: Array, max_bins: int) -> np.nd
     """``cut_points`` for ascending values that differ, and the weight of each as whole numbers."""
     (cuts,) = kernel.cut_points(distinct[None], mass[None], max_bins)
     return cuts
-
-
-def cut_points_of_table(ordered: Array, max_bins: int) -> list[np.ndarray]:
-    """``cut_points`` of the rows of a table, which are ascending, NaN last."""
-    return kernel.cut_points(ordered, module_of(ordered).empty((0, 0)), max_bins)
 
 
 def whole_weights(weight: Array) -> Array:

@@ -143,15 +143,11 @@ def partial_dependence(
         if trees is not None:
             average, individual = _recursion(estimator, trees, axes), None
         else:
-            points = [dict(zip(positions, point, strict=True)) for point in product(
-                *(list(axis.values) for axis in axes))]  # fmt: skip
+            response = response_of(estimator, response_method)
+            weight = _weights(sample_weight, columns, estimator)
+            points = _points_of(axes)
             average, individual = brute_force(
-                estimator,
-                columns,
-                points,
-                response_of(estimator, response_method),
-                _weights(sample_weight, columns, estimator),
-                kind != "average",
+                estimator, columns, points, response, weight, kind != "average"
             )
         like = None if issparse(X) else X
         result = Bunch(grid_values=[to_input_library(axis.values, like) for axis in axes])
@@ -200,16 +196,8 @@ def recursion_of(
         return None
     must = method == "recursion"
     if kind != "average" or sample_weight is not None:
-        if must and kind != "average":
-            raise ValueError(
-                "The 'recursion' method only applies when 'kind' is set to 'average', got "
-                f"kind={kind!r}. Pass method='brute'."
-            )
         if must:
-            raise ValueError(
-                "The 'recursion' method can only be applied when sample_weight is None: it has the "
-                "weights of the training rows. Pass method='brute'."
-            )
+            _refuse_recursion(kind)
         return None
     trees: SumOfTrees | str | None = trees_of_response(estimator)
     own = isinstance(estimator, HasRecursion)
@@ -238,6 +226,19 @@ def recursion_of(
     return trees
 
 
+def _refuse_recursion(kind: str) -> None:
+    """Raise a ValueError, for curves of single rows or for weights."""
+    if kind != "average":
+        raise ValueError(
+            "The 'recursion' method only applies when 'kind' is set to 'average', got "
+            f"kind={kind!r}. Pass method='brute'."
+        )
+    raise ValueError(
+        "The 'recursion' method can only be applied when sample_weight is None: it has the "
+        "weights of the training rows. Pass method='brute'."
+    )
+
+
 def _as_written(features: Any, positions: Sequence[int]) -> list[Any]:
     """Return the features as the user wrote them, by which custom values are named."""
     if isinstance(features, str) or not hasattr(features, "__len__"):
@@ -257,6 +258,13 @@ def require_features_of_fit(estimator: Any, columns: Columns) -> None:
         )
     if columns.names is not None and hasattr(estimator, "feature_names_in_"):
         validate_data(estimator, columns.table(), reset=False, skip_check_array=True)
+
+
+def _points_of(axes: Sequence[Axis]) -> list[dict[int, Any]]:
+    """Return the values of the features at all points of a grid."""
+    features = [axis.feature for axis in axes]
+    points = product(*(list(axis.values) for axis in axes))
+    return [dict(zip(features, point, strict=True)) for point in points]
 
 
 def _recursion(estimator: Any, trees: SumOfTrees | str, axes: Sequence[Axis]) -> np.ndarray:

@@ -31,6 +31,8 @@ from ..numerics.weighted import Later, mean_later
 from .leaves import LeafBatch
 
 Self = TypeVar("Self", bound="Loss")
+GradientInputs = tuple[Any, Array, Array, Array, Array]
+"""The first arguments of ``kernels.statistics.gradients``, from the formula to the weights."""
 
 
 class Loss:
@@ -163,8 +165,16 @@ class Loss:
         update: Update | None = None,
     ) -> Totals:
         """Fill ``g`` and ``h`` of output k, whose raw prediction is ``raw``; see
-        ``kernels.statistics.gradients``."""
-        return gradients(self.formula(k), target, raw, shared, weight, g, h, self.workers, update)
+        ``kernels.statistics.gradients``. Where ``reads_raw``, there is no update."""
+        given = self.gradient_inputs(k, target, raw, shared, weight)
+        return gradients(*given, g, h, self.workers, update)
+
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
+        """Return the formula of output k, and the target, raw predictions, shared values and
+        weights that it takes."""
+        return self.formula(k), target, raw, shared, weight
 
     def gradients_of_outputs(
         self,

@@ -15,14 +15,14 @@ from ..devices.library_arrays import own_array
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import Totals, Update
+from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
-from ..kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
+from ..kernels.statistics.gradients import gradients_of_outputs, row_values
 from ..numerics.minimise import minimise
 from ..numerics.shared_rows import of_all_rows, of_own_rows
 from ..numerics.weighted import Later, mean_later, ordered_sum
-from .base import Loss, columns_first
+from .base import GradientInputs, Loss, columns_first
 from .classes import OneAgainstTheRest
 
 LARGEST_CONSTANT = 1e30
@@ -356,20 +356,11 @@ class ArrayLoss(FunctionLoss):
             into[...] = array.T
         return both
 
-    def gradients(
-        self,
-        k: int,
-        target: Array,
-        raw: Array,
-        shared: Array,
-        weight: Array,
-        g: Array,
-        h: Array,
-        update: Update | None = None,
-    ) -> Totals:
-        """Copy them from ``shared``. They were computed before an ``update`` could apply."""
-        own, second = shared[:, k]
-        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
+        own, second = shared[:, k]  # has them
+        return self.formula(k), own, second, raw[:0], weight
 
     def gradients_of_outputs(
         self,

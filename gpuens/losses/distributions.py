@@ -21,15 +21,15 @@ from .. import distributions
 from ..devices.placement import Device, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
-from ..kernels.runtime.dtypes import NodeValues, Totals, Update
+from ..kernels.runtime.dtypes import NodeValues, Totals
 from ..kernels.scalars import distributions as formulas
 from ..kernels.scalars import elementary
 from ..kernels.scalars.losses import Given, Logarithm, LogisticLink, LogLink, Poisson
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.statistics.gradients import gradients, row_values
+from ..kernels.statistics.gradients import row_values
 from ..numerics.minimise import minimise
 from ..numerics.weighted import Later, mean_later
-from .base import Loss, first_row
+from .base import GradientInputs, Loss, first_row
 from .leaves import LeafBatch
 from .safe_steps import largest_step
 
@@ -183,26 +183,18 @@ class LocationScaleLoss(DistributionLoss):
         residual = (self._values(y) - raw[0]) * self.per_unit
         return device.xp.stack([residual, raw[1] - self.log_unit])
 
-    def gradients(
-        self,
-        k: int,
-        target: Array,
-        raw: Array,
-        shared: Array,
-        weight: Array,
-        g: Array,
-        h: Array,
-        update: Update | None = None,
-    ) -> Totals:
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
         residual, log_scale = shared
         if k == 1:
             how = formulas.LocationScale(self._inverse_df)
-            return gradients(how, residual, log_scale, weight[:0], weight, g, h, self.workers)
+            return how, residual, log_scale, weight[:0], weight
         by_weight = formulas.LocationWeight(self._inverse_df)
         share = row_values(by_weight, residual, log_scale, residual[:0])
         share = share * weight if weight.size else share
         slope, one = residual * (-1.0 / self.per_unit), log_scale * 0.0 + 1.0
-        return gradients(Given(), slope, one, residual[:0], share, g, h, self.workers)
+        return Given(), slope, one, residual[:0], share
 
     def _bounded(self, k: int, step: np.ndarray, learning_rate: float) -> np.ndarray:
         """Weighted least squares for the location, at most whole steps of them. The scale's square
@@ -356,22 +348,13 @@ class NegativeBinomial(DistributionLoss):
             row_values(formulas.SoftplusLink(), f, f.copy(), size),
         ])  # fmt: skip
 
-    def gradients(
-        self,
-        k: int,
-        target: Array,
-        raw: Array,
-        shared: Array,
-        weight: Array,
-        g: Array,
-        h: Array,
-        update: Update | None = None,
-    ) -> Totals:
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
         if k == 1:
-            both = self._of_size(target, shared)
-            return gradients(Given(), *both, weight[:0], weight, g, h, self.workers)
+            return Given(), *self._of_size(target, shared), weight[:0], weight
         share = shared[3] * weight if weight.size else shared[3]
-        return gradients(Poisson(), target, raw, weight[:0], share, g, h, self.workers)
+        return Poisson(), target, raw, weight[:0], share
 
     def _of_size(self, y: Array, shared: Array) -> tuple[Array, Array]:
         """Return the gradient and the information of ln r."""

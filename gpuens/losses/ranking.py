@@ -21,7 +21,6 @@ from ..kernels.ranking.order import order_queries
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Workers, largest_of_all, sum_of_each
-from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.ranking import PURPOSE_LISTS
@@ -29,7 +28,7 @@ from ..kernels.scalars.rng import subkey
 from ..kernels.statistics.gradients import gradients
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..numerics.weighted import Later
-from .base import Loss
+from .base import GradientInputs, Loss
 from .gains import check_relevance, discounts, gains, ideal_gains, read_label_gain
 from .whole_queries import WholeQueries, whole_queries
 
@@ -186,20 +185,11 @@ class RankingLoss(Loss):
     def _gradients(self, documents: Documents, score: Array) -> Array:
         raise NotImplementedError
 
-    def gradients(
-        self,
-        k: int,
-        target: Array,
-        raw: Array,
-        shared: Array,
-        weight: Array,
-        g: Array,
-        h: Array,
-        update: Update | None = None,
-    ) -> Totals:
-        """Copy them from ``shared``, weighted."""
-        own, second = shared
-        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
+        own, second = shared  # has them
+        return self.formula(k), own, second, raw[:0], weight
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         raise ValueError(

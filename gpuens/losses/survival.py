@@ -17,12 +17,11 @@ from ..forest.sum_of_trees import IDENTITY, Link
 from ..inputs.survival import Survival, read_intervals, read_survival
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
-from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.survival import UNBOUNDED
-from ..kernels.statistics.gradients import gradients, row_values
+from ..kernels.statistics.gradients import row_values
 from ..kernels.survival.intervals import (
     EXTREME,
     LOGISTIC,
@@ -32,7 +31,7 @@ from ..kernels.survival.intervals import (
 )
 from ..numerics.shared_rows import of_all_rows, of_own_rows
 from ..numerics.weighted import Later, mean_later, sum_later
-from .base import Loss
+from .base import GradientInputs, Loss
 from .risk_sets import RiskSets, gradients_of, risk_sets, risks_of
 from .safe_steps import largest_step
 
@@ -84,20 +83,11 @@ class SurvivalLoss(Loss):
     def targets(self, y: Array, k: int, device: Device) -> Array:
         return y[0]
 
-    def gradients(
-        self,
-        k: int,
-        target: Array,
-        raw: Array,
-        shared: Array,
-        weight: Array,
-        g: Array,
-        h: Array,
-        update: Update | None = None,
-    ) -> Totals:
-        """Copy them from ``shared``, weighted."""
-        own, second = shared
-        return gradients(formulas.Given(), own, second, raw[:0], weight, g, h, self.workers)
+    def gradient_inputs(
+        self, k: int, target: Array, raw: Array, shared: Array, weight: Array
+    ) -> GradientInputs:
+        own, second = shared  # has them
+        return self.formula(k), own, second, raw[:0], weight
 
 
 @dataclass(frozen=True)

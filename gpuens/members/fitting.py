@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -37,59 +37,6 @@ Context = Callable[[], AbstractContextManager[None]]
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 """Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
-
-
-class GrowsBatches(Protocol):
-    """A base estimator that fits the members of a bag together.
-
-    A bag of 100 decision trees is fitted 3.3 times as fast with 500 rows of 10 features, and
-    twice as fast with 20,000, as if its members were fitted one by one (two cores).
-
-    The bag calls the method, where a class has one beside its ``fit``, on dense tables and
-    samples whose counts are at most ``MAX_MULTIPLICITY`` of ``kernels.cart.problem``. Otherwise it
-    fits the members one by one.
-
-    A member can have its model as a ``forest_`` whose raw prediction is what ``predict_proba``
-    or ``predict`` gives; the trees of all such members then predict together.
-    """
-
-    def _fit_batch(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        samples: Sequence[Any],
-        features: Sequence[np.ndarray],
-        seeds: Sequence[int],
-    ) -> list[Any]:
-        """Fit a clone of this estimator for each sample.
-
-        Parameters
-        ----------
-        X : array, shape (n_rows, n_features)
-            NumPy or CuPy, any real dtype, not checked yet.
-        y : int64 class numbers, shape (n_rows,); or float64, shape (n_rows,) or
-            (n_rows, n_outputs)
-            In the library of X.
-        sample_weight : None
-            The bag draws by weight, so counts contain the weights.
-        samples : sequence of integers, shape (n_rows,)
-            How often each row is in each member's sample; an entry is drawn when it is
-            read, on the device of X.
-        features : sequence of int64, shape (n_member_features,), NumPy
-            The columns of X that each member sees, ascending, with repetitions if the bag
-            draws them with replacement.
-        seeds : sequence of int
-            Each member's ``random_state``.
-
-        Returns
-        -------
-        list of estimators
-            Entry m is fitted as ``clone(self).set_params(random_state=seeds[m])`` would be by
-            ``fit(X[:, features[m]], y, sample_weight=samples[m])``, up to the choice among equally
-            good splits.
-        """
-        ...
 
 
 def device_for(

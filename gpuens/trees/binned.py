@@ -12,6 +12,7 @@ from ..inputs.category_bins import CategoryBinner
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 from ..tables.binned_table import BinnedTable
+from ..tables.extremes import Extremes
 from .table import joined_ends
 
 
@@ -74,12 +75,9 @@ def cart_table_of_bins(
             place = _places_of_categories(table, f, of_categories)
             low = high = np.zeros(of_categories.size)
         else:
-            filled = extremes.lowest[f] <= extremes.highest[f]
-            low, high = extremes.lowest[f][filled], extremes.highest[f][filled]
+            place, low, high = _places_of_numbers(extremes, f)
             if n_used > SAMPLE_SIZE and low.size < extremes.n_distinct[f] <= max_bins:
                 _refuse(table, f, "values that the sample for the cut points did not have")
-            place = np.full(MISSING + 1, low.size, np.uint8)
-            place[:MAX_BINS][filled] = np.arange(low.size)
         codes[f] = place[table.codes_of_feature(f)]
         ends.append((low, high))
     n_bins = np.array([low.size for low, _ in ends], np.int32)
@@ -92,6 +90,16 @@ def cart_table_of_bins(
         categorical=np.array([bins is not None for bins in categories], np.uint8),
         monotone=monotone,
     )
+
+
+def _places_of_numbers(extremes: Extremes, f: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of a feature's bins among those that have rows, and the lowest and highest
+    values of these."""
+    filled = extremes.lowest[f] <= extremes.highest[f]
+    low, high = extremes.lowest[f][filled], extremes.highest[f][filled]
+    place = np.full(MISSING + 1, low.size, np.uint8)
+    place[:MAX_BINS][filled] = np.arange(low.size)
+    return place, low, high
 
 
 def _places_of_categories(table: BinnedTable, f: int, bins: np.ndarray) -> np.ndarray:

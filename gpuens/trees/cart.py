@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, home_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
+from ..estimators.docstrings import EXPLAINED, documented
 from ..estimators.nothing_learned import Seen, warn_if_no_split
 from ..estimators.parameters import (
     monotone_constraints,
@@ -25,7 +26,7 @@ from ..estimators.parameters import (
     threads_of,
 )
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.predicting import explained
+from ..explanation.explainer import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
@@ -94,14 +95,7 @@ class CartEstimator(ForestEstimator, ABC):
             reading_plan(self, (n_rows, n_features), itemsize, device, sparse).require()
         if y is None:
             read_target(y, n_own, device, estimator=self)
-        columns = columns_of(y)
-        if self._warns_of_column and len(columns) == 1 and len(shape_of(y)) == 2:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected. Please change the "
-                "shape of y to (n_samples,), for example using ravel().",
-                DataConversionWarning,
-                stacklevel=4,
-            )
+        columns = self._target_columns(y)
         given = read_sample_weight(sample_weight, n_own, device, workers=workers)
         given = None if given is None else to_numpy(rows_of_workers(given, workers))
         read = self._read_outputs(columns, n_own, home_of(y, device), workers)
@@ -119,6 +113,18 @@ class CartEstimator(ForestEstimator, ABC):
         kept = values if keeps_values else None
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, workers)
+
+    def _target_columns(self, y: Any) -> list[Any]:
+        """Return the outputs of y."""
+        columns = columns_of(y)
+        if self._warns_of_column and len(columns) == 1 and len(shape_of(y)) == 2:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=5,
+            )
+        return columns
 
     def _read_values(self, X: Any, device: Device, workers: Workers) -> Any:
         """Read the features and set the attributes that describe them."""
@@ -320,26 +326,17 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         known = self._output_classes.labels
         return class_numbers(y, known, n_rows, device, estimator=self, name=name)
 
+    @documented(
+        EXPLAINED,
+        result="""array, shape (n_rows,) or (n_rows, n_outputs)
+        In the array library of X.""",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the class of the highest probability, the first of those that tie.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            prediction.
-
-        Returns
-        -------
-        array, shape (n_rows,) or (n_rows, n_outputs)
-            In the array library of X.
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)
@@ -419,26 +416,17 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
         return targets_of(y, self.n_outputs_, n_rows, device, estimator=self, name=name)
 
+    @documented(
+        EXPLAINED,
+        result="""float64, shape (n_rows,) or (n_rows, n_outputs)
+        In the array library of X.""",
+    )
     def predict(
         self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
     ) -> Any:
         """Predict the target: the mean over the trees.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values of the features, or of their pairs, instead (see
-            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
-            (n_rows, n_features + 1, n_features + 1), of several raw outputs
-            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
-            prediction.
-
-        Returns
-        -------
-        float64, shape (n_rows,) or (n_rows, n_outputs)
-            In the array library of X.
+        <shared>
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)

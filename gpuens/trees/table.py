@@ -16,11 +16,11 @@ from ..inputs.binning import (
     SAMPLE_SIZE,
     Binner,
     cut_points_of_sorted,
-    cut_points_of_table,
     round_down,
 )
 from ..inputs.sparse_bins import distinct_values, fit_sparse_binner, parts_of
 from ..kernels.binning.bin_values import bin_values
+from ..kernels.binning.cut_points import cut_points
 from ..kernels.binning.rank_values import rank_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
@@ -395,7 +395,7 @@ def _in_blocks(
         with using_threads(n_threads):
             ordered = sort_rows(np.ascontiguousarray(X.T[block]))
             if cuts is None:
-                of_block = cut_points_of_table(ordered, max_bins)
+                of_block = cut_points(ordered, np.empty((0, 0)), max_bins)
             else:
                 of_block = [cuts[f] for f in block]
         rounded = round_down(np.concatenate(of_block), X.dtype)

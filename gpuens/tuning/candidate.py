@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..boosting.auto import FoldRounds, JoinedFoldRounds, fold_rounds, no_model
+from ..boosting.auto import FoldRounds, fold_rounds, no_model
 from ..boosting.data.auto_values import MOST_ROUNDS
 from ..boosting.forest_builder import ForestBuilder
 from ..boosting.metrics import Metric
@@ -146,7 +146,7 @@ class Candidate:
         self.raw: Array | None = None
         self.is_over = False
         self.fit_time = 0.0
-        self._parts: list[FoldRounds | JoinedFoldRounds] = []
+        self._parts: list[FoldRounds] = []
 
     @property
     def seconds(self) -> float:
@@ -199,7 +199,7 @@ class Candidate:
         if score < self.score:
             self.score, self.n_rounds, self.raw = score, n_rounds, raw
 
-    def _part(self, k: int) -> FoldRounds | JoinedFoldRounds:
+    def _part(self, k: int) -> FoldRounds:
         return fold_rounds(self._table.without(k, self.settings), self._table.builder())
 
     def forget(self) -> None:

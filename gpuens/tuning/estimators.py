@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
 from ..estimators.base import Exportable, Savable, kept_on_failure
-from ..estimators.docstrings import documented
+from ..estimators.docstrings import EXPLAINED, documented
 from ..estimators.parameters import VERBOSE, check_rules
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
@@ -120,6 +121,7 @@ TUNED = """Parameters
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Tuned(Savable, Exportable, BaseEstimator):
     """Base of the two estimators: the search, and its results."""
 
@@ -128,30 +130,16 @@ class Tuned(Savable, Exportable, BaseEstimator):
 
     _saved_if_possible = "cv", "param_distributions"
     """Parameters that act on training alone: a file has None where it cannot hold them."""
-    estimator_: Any
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        budget: int | str = "60s",
-        param_distributions: Any = None,
-        scoring: Any = "loss",
-        cv: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: bool | int = False,
-    ) -> None:
-        self.estimator = estimator
-        self.budget = budget
-        self.param_distributions = param_distributions
-        self.scoring = scoring
-        self.cv = cv
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    budget: int | str = "60s"
+    param_distributions: Any = None
+    scoring: Any = "loss"
+    cv: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: bool | int = False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Any:
         """Search, and train the ensemble.
@@ -245,6 +233,21 @@ class Tuned(Savable, Exportable, BaseEstimator):
         self.ensemble_score_ = -found.score
         self.members_ = [member.number for member in found.members]
         self.weights_ = found.weights
+
+    @documented(
+        EXPLAINED,
+        result="""array of labels, or float64, shape (n_rows,)
+        For several targets or quantiles (n_rows, n_outputs).""",
+    )
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
+        """Predict classes, or the target, as ``estimator_`` does.
+
+        <shared>
+        """
+        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
+        return self._fitted().predict(X, **more)
 
     def _fitted(self) -> Any:
         check_is_fitted(self, "estimator_")
@@ -347,25 +350,6 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
     def classes_(self) -> Any:
         return self._fitted().classes_
 
-    def predict(
-        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
-    ) -> Any:
-        """Predict the class of each row, as ``estimator_`` does.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values instead, as ``predict`` of the estimator does.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-        """
-        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
-        return self._fitted().predict(X, **more)
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, as ``estimator_`` does.
 
@@ -417,25 +401,6 @@ class TunedRegressor(ScoresValues, RegressorMixin, Tuned):
     """
 
     _kinds = GradientBoostingRegressor, SearchedRegressor
-
-    def predict(
-        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
-    ) -> Any:
-        """Predict the target, as ``estimator_`` does.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-        pred_contribs, pred_interactions : bool, default=False
-            Return Shapley values instead, as ``predict`` of the estimator does.
-
-        Returns
-        -------
-        float64, shape (n_rows,), or (n_rows, n_outputs) for several targets or quantiles
-        """
-        more = {"pred_contribs": pred_contribs, "pred_interactions": pred_interactions}
-        return self._fitted().predict(X, **more)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of ``estimator_``: R², of quantiles the share of the loss explained.

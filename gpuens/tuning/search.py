@@ -246,37 +246,24 @@ class SettingSearch:
 class RawAverages:
     """The metric of averages of raw predictions, for ``select``."""
 
+    empty = 0.0
+
     def __init__(self, table: FoldedTable, held_out: TrainingRows, raws: Sequence[Any]) -> None:
         self._table, self._held_out, self._raws = table, held_out, raws
         self.n_models = len(raws)
 
-    def score(self, raw: Array) -> float:
-        return self._table.score(self._held_out, raw)
-
     def value(self, weights: np.ndarray) -> float:
         total = sum(float(w) * raw for w, raw in zip(weights, self._raws, strict=True) if w)
-        return self.score(total / float(weights.sum()))
+        return self._table.score(self._held_out, total / float(weights.sum()))
 
-    def tally(self) -> RawTally:
-        return RawTally(self)
+    def added(self, total: Any, model: int) -> Array:
+        return total + self._raws[model]
+
+    def of_sum(self, total: Any, n_added: int) -> float:
+        return self._table.score(self._held_out, total / n_added)
 
     def minimum(self) -> np.ndarray:
         raise NotImplementedError("Weights are selected greedily.")
-
-
-class RawTally:
-    """A sum of raw predictions, to which one more can be added."""
-
-    def __init__(self, averages: RawAverages) -> None:
-        self._averages, self._total, self._n = averages, 0.0, 0
-
-    def trial(self, model: int) -> float:
-        """Return the metric of the average with this model added."""
-        return self._averages.score((self._total + self._averages._raws[model]) / (self._n + 1))
-
-    def add(self, model: int) -> None:
-        """Add a model."""
-        self._total, self._n = self._total + self._averages._raws[model], self._n + 1
 
 
 def times(forest: Forest, factor: float) -> Forest:

@@ -17,7 +17,7 @@ from .newton_trees import Draws
 
 
 class ModelTrees(NamedTuple):
-    """What the trees of one model grow on in a round, beside its gradients.
+    """The rows, draws and settings of the trees that one model grows in a round.
 
     rows : int32, shape (m,) or (0,)
         The rows of its sample, ascending; empty: all.

@@ -30,7 +30,7 @@ NODE = np.dtype(
 
 
 LIKELY_NODES = 0.3
-"""Of the most nodes that trees can have: a GPU has room for so many at first."""
+"""Share of the most nodes that trees can have for which a GPU has room at first."""
 
 
 def most_nodes(sizes: np.ndarray, params: CartParams) -> int:

@@ -16,7 +16,7 @@ MOST_EXPONENT = 500.0
 LEAST_REST = 1e-15
 """Least share of the other documents of a list."""
 PURPOSE_LISTS = np.uint64(32)
-"""Of random draws, beside those of ``rng``."""
+"""The purpose of the random draws of lists, in addition to those of ``rng``."""
 UNIT_32 = 1.0 / 4294967296.0
 
 

@@ -95,7 +95,7 @@ def lower_share(quantile, total):
     A quantile is the mean of two values: the least up to which the weights sum to at least q of the
     whole, and the least up to which they sum to more ("averaged inverted distribution function",
     Hyndman and Fan 1996, definition 2). Both minimise the quantile loss; weights are whole numbers,
-    so that there is no doubt which values these are.
+    so both values are exact.
     """
     share = -floor(-mul(quantile, total))
     return select(share < 1.0, 1.0, select(share > total, total, share))

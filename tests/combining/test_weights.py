@@ -188,15 +188,16 @@ class TestLosses:
 
     @pytest.mark.parametrize("kind", ["squared_error", "log_loss", "zero_one"])
     def test_sums_of_models(self, kind):
-        """What a trial promises is the loss of the average."""
+        """The loss of a sum is that of the average."""
         loss = loss_of(kind, 120, 4)
-        tally, counts = loss.tally(), np.zeros(4)
-        for model in (2, 0, 2, 3, 2):
+        total, counts = loss.empty, np.zeros(4)
+        for n_added, model in enumerate((2, 0, 2, 3, 2), 1):
             for other in range(4):
                 with_other = counts + np.eye(4)[other]
                 expected = loss.value(with_other / with_other.sum())
-                assert tally.trial(other) == pytest.approx(expected, rel=1e-11)
-            tally.add(model)
+                found = loss.of_sum(loss.added(total, other), n_added)
+                assert found == pytest.approx(expected, rel=1e-11)
+            total = loss.added(total, model)
             counts[model] += 1
 
 

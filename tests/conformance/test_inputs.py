@@ -233,7 +233,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "random_state": ("", ["seed", -1, 2**32]),
     "device": ("'auto', 'cpu', 'cuda'", ["gpu", None, 0]),
 }
-"""Of the parameters that most have."""
+"""Wrong values of the parameters that most estimators have, and what the error allows."""
 
 
 @every

@@ -41,7 +41,7 @@ COMPILED_FOR = GPUS[1::2]
 """Numba and NVVM take most of the time. NVVM writes the same text for all architectures before
 10.0: they are given that of sm_80, as a driver would translate it."""
 INSTRUCTION_BYTES = 16
-"""Of machine code."""
+"""Bytes of an instruction of machine code."""
 CATALOGUE = {entry.name: entry for entry in catalogue.entries()}
 OUTSIDE = [
     catalogue.Entry(

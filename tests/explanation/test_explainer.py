@@ -34,7 +34,7 @@ from gpuens import (
 )
 from gpuens.explanation import explainer as explainer_module
 from gpuens.explanation import values as values_module
-from gpuens.explanation.result import Explanation
+from gpuens.explanation.explainer import Explanation
 
 D, Y = load_diabetes(return_X_y=True)
 W, L = load_wine(return_X_y=True)

@@ -57,6 +57,7 @@ SAMPLES = "estimators_samples_ estimators_features_ classes_"
 CURVES = "predict_survival_function unique_times_"
 WATCHED = {
     "GradientBoosting": f"{ANSWERS} {CURVES} apply {PROGRESS} is_categorical_",
+    "Tuned": "predict predict_proba best_params_ best_score_",
     "Stagewise": f"{ANSWERS} {PROGRESS} estimator_weights_ learning_rates_",
     "AdaBoost": f"{ANSWERS} estimator_weights_ estimator_errors_ feature_importances_ stopped_",
     "ThreeLearner": f"predict decision_function {SAMPLES}",
@@ -758,6 +759,29 @@ add("StackingRegressor", "StackingRegressor", "numbers", OF_STACKS | {
     "outputs": {"target": "outputs", "estimators": NUMBERS_MEMBERS[:3]},
     "weighted": {"estimators": NUMBERS_MEMBERS[:2], "weighted": True},
 }, estimators=NUMBERS_MEMBERS)  # fmt: skip
+
+
+# Models with nothing set: rounds, rates and shapes of trees that the data decides
+
+ONE_AND_ANOTHER = [("boosting", make(f"{BOOSTING}Regressor", random_state=0)), NUMBERS_MEMBERS[1]]
+for _name, (_cls, _target, _settings) in {
+    "regressor": (f"{BOOSTING}Regressor", "numbers", {"holes": True}),
+    "two classes": (f"{BOOSTING}Classifier", "two", {}),
+    "three classes": (f"{BOOSTING}Classifier", "three", {"weighted": True}),
+    "categories": (f"{BOOSTING}Classifier", "two", CATEGORIES),
+    "bag": ("BaggingClassifier", "three", {}),
+    "bag of boosting": ("BaggingRegressor", "numbers", {
+        "estimator": make(f"{BOOSTING}Regressor"), "n_estimators": 2}),
+    "forest": ("RandomForestRegressor", "numbers", {}),
+    "stack": ("StackingRegressor", "numbers", {"estimators": ONE_AND_ANOTHER}),
+}.items():  # fmt: skip
+    add("defaults", _cls, _target, {_name: _settings}, random_state=0)
+
+
+@case("defaults/tuned regressor", "TunedRegressor", "numbers")
+@case("defaults/tuned classifier", "TunedClassifier", "two")
+def tuned_in_few_trials(cls, target):
+    return fit(cls, target, budget=3, random_state=0)
 
 
 @case("prefit/VotingClassifier", "Voting", "Classifier", voting="soft", weights="optimal")

@@ -13,6 +13,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from ...estimators.parameters import AUTO_LEAF_ROWS
 from ...losses import Loss
 from ...losses.classes import ClassLoss
 
@@ -29,8 +30,8 @@ N_PARTS = 10
 ROWS_HELD_OUT = 500
 """Rows that such trainings hold out at least, if there are so many."""
 SUBSAMPLE, COLSAMPLE = 0.8, 0.6
-LEAF_ROWS, LEAF_ROWS_OF_LEVELS = 10, 1
-"""Fewest rows of a leaf; of a symmetric tree, which shares its splits and cannot isolate rows where
+LEAF_ROWS_OF_LEVELS = 1
+"""Fewest rows of a leaf of a symmetric tree, which shares its splits and cannot isolate rows where
 it likes, when rounds are searched for."""
 MOST_LEAVES = 31
 """The default of ``max_leaf_nodes``."""
@@ -96,7 +97,7 @@ def settled(
     draws_features = searches and estimator.max_features is None and not is_sparse
     is_symmetric = searches and estimator.grow_policy == "symmetric" and not estimator.linear_leaves
     found = {
-        "min_samples_leaf": LEAF_ROWS_OF_LEVELS if is_symmetric else LEAF_ROWS,
+        "min_samples_leaf": LEAF_ROWS_OF_LEVELS if is_symmetric else AUTO_LEAF_ROWS,
         "learning_rate": rate_for(n_rows, one_tree) if searches else FIXED_RATE,
         "subsample": SUBSAMPLE if draws_rows else 1.0,
         "colsample_bynode": COLSAMPLE if draws_features else 1.0,

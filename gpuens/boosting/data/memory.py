@@ -149,6 +149,8 @@ def _plan(
         leaf = number_type(most_nodes)
     n_nodes = batch * most_nodes
     bins = code_bytes(n_features)
+    bins_of_rows = n * bins if data.bins is None else data.bins
+    set_bytes = 0 if estimator.categorical_features is None else 4 * CODE_WORDS
     raw = 8 * n_outputs
     target_bytes = loss.target_type(device).itemsize
     free, capacity = device.memory()
@@ -168,7 +170,7 @@ def _plan(
         "table": 0 if data.is_there else min(table, pieces),
         "target and weights": n * (target_bytes + 8 * data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
-        "bins": _bytes_of_bins(data, n * bins, device),
+        "bins": 0 if data.is_binned and not device.is_gpu else bins_of_rows,
         "raw predictions": n * raw,
         "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
         "gradients of all outputs": of_outputs * n,
@@ -182,8 +184,8 @@ def _plan(
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
-        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator, params),
-        "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
+        "candidates of splits": _candidates(n_features, n_nodes, batch, set_bytes, params),
+        "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + set_bytes),
         "trees": on_host_only(
             capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)
         ),
@@ -363,12 +365,6 @@ def _record_bytes(estimator: Any, data: DataSize, device: Device) -> int:
     return 8 if device.is_gpu or has_sample else 4
 
 
-def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:
-    if data.is_binned and not device.is_gpu:
-        return 0
-    return dense if data.bins is None else data.bins
-
-
 def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:
     """Bytes of the pool of histograms; growth builds those again that do not fit into it."""
     if params.max_leaves == 1:
@@ -377,17 +373,13 @@ def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParam
 
 
 def _candidates(
-    n_features: int, n_nodes: int, n_trees: int, estimator: Any, params: GrowthParams
+    n_features: int, n_nodes: int, n_trees: int, set_bytes: int, params: GrowthParams
 ) -> int:
     """Bytes of the best split of each feature in the nodes that a step searches: two new nodes for
-    each histogram, and those that are searched again."""
+    each histogram, and those that are searched again. ``set_bytes`` are those of the set of
+    categories of a node."""
     n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees, params), n_nodes)
-    return n_searched * n_features * (20 + _sets(estimator))
-
-
-def _sets(estimator: Any) -> int:
-    """Bytes of the set of categories of a growing node."""
-    return 0 if estimator.categorical_features is None else 4 * CODE_WORDS
+    return n_searched * n_features * (20 + set_bytes)
 
 
 def _forest_bytes(

@@ -1,1 +1,1 @@
-"""What the readers of all formats share: checked fields, UBJSON, and trees put in order."""
+"""Parts that the readers of all formats share: checked fields, UBJSON, and trees put in order."""

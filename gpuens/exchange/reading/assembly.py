@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...forest.forest import Forest
-from ..errors import ImportedModelError
+from .files import ImportedModelError
 
 MOST_FEATURES = 2**24
 MOST_OUTPUTS = 2**20

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ImportedModelError
+from .files import ImportedModelError
 
 
 class Field:

@@ -1,11 +1,14 @@
-"""Model files as bytes."""
+"""Model files as bytes, and the error of those that cannot be imported."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from ..errors import ImportedModelError
+
+class ImportedModelError(ValueError):
+    """A model of another library cannot be read, or does not fit the rows it should predict; the
+    message names the field."""
 
 
 def bytes_of(source: Any, name: str, wanted: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ImportedModelError
+from .files import ImportedModelError
 
 NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 """Types of numbers, as NumPy names them: all are big-endian."""

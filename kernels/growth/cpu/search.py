@@ -31,7 +31,7 @@ from .tables import EVALUATE, RECHECK
 u64, i64 = np.uint64, np.int64
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
-"""What ``recheck_known`` takes where no node is to recheck."""
+"""The arguments of ``recheck_known`` where no node is to recheck."""
 
 LOW = i64(0xFFFFFFFF)
 

@@ -98,7 +98,7 @@ class SparseWork(NamedTuple):
 
 
 class SparseSums(NamedTuple):
-    """What workers add up.
+    """Arrays that workers add up in a round.
 
     pairs : int64, (pairs, 2, places)
         The histograms that are built in a round: packed sums, and rows. Empty for one worker.

@@ -40,7 +40,7 @@ u64, i64 = np.uint64, np.int64
 
 
 class Sums(NamedTuple):
-    """What workers add up.
+    """The histograms and numbers of rows that workers add up in a round.
 
     begin : int64, (bytes + 1,)
         Where the entries of each byte of the layout begin in a line.

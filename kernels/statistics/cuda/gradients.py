@@ -45,7 +45,7 @@ i64, u32, f32, f64 = np.int64, np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
 MOST_LEVELS = 32
 LEAF = np.dtype(np.uint16)
-"""Of updates that are joined. Trees with so many nodes that others are needed take long enough."""
+"""Type of the leaf numbers for which updates are joined: larger trees take long enough anyway."""
 ARRIVED = SUM_H + 1
 """The line of ``measures`` that counts blocks; those before are their largest values and sums."""
 
@@ -331,7 +331,7 @@ def measure_chunks(
 
 
 ROWS_AT_ONCE = SUM_CHUNK * SUM_CHUNK
-"""Of a launch of ``measure_chunks``, in which each chunk has a block of its own."""
+"""Rows of a launch of ``measure_chunks``, in which each chunk has a block of its own."""
 
 
 def gradients_of_piece(
