@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
 from sklearn.exceptions import NotFittedError
@@ -339,7 +339,6 @@ def test_missing_matplotlib_is_explained(iris, monkeypatch):
         plot_tree(like(iris))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32), st.integers(0, 40))
 def test_arrangement(seed, n_splits):
     """Parents centred, neighbours a gap apart, and the whole no wider than its leaves side by
