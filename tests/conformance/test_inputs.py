@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -263,8 +264,11 @@ def test_labels(estimator):
         assert model.score(X, labels[C]) == plain.score(X, C)
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-@every
+@pytest.mark.parametrize(
+    "estimator, make",
+    list(zip(OWN + OF_OTHERS, cycle([pd.DataFrame, pl.DataFrame, pa.table]))),
+    ids=name_of,
+)
 def test_frames(estimator, make):
     y = target(estimator)
     frame = make({f"f{j}": X[:, j] for j in range(X.shape[1])})
@@ -273,8 +277,11 @@ def test_frames(estimator, make):
     assert model.feature_names_in_.tolist() == ["f0", "f1", "f2"]
 
 
-@pytest.mark.parametrize("container", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
-@every
+@pytest.mark.parametrize(
+    "estimator, container",
+    list(zip(OWN + OF_OTHERS, cycle([scipy.sparse.csr_array, scipy.sparse.csc_matrix]))),
+    ids=name_of,
+)
 def test_sparse(estimator, container):
     zeros, y = np.where(np.abs(X) < 0.4, 0.0, X), target(estimator)
     dense, sparse = clone(estimator).fit(zeros, y), clone(estimator).fit(container(zeros), y)
