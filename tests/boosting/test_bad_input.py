@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
@@ -77,16 +76,6 @@ class TestTable:
     def test_columns_without_information_are_fine(self, cls, y, column):
         model = cls(n_estimators=3).fit(np.column_stack([column, X]), y)
         assert 0 not in model.forest_.feature and model.score(np.column_stack([column, X]), y) > 0.3
-
-    @both
-    def test_not_fitted(self, cls, y):
-        for method in ("predict", "apply"):
-            with raises(NotFittedError, f"This {cls.__name__} instance is not fitted yet"):
-                getattr(cls(), method)(X)
-        with raises(NotFittedError, "is not fitted yet"):
-            next(cls().staged_predict(X))
-        with pytest.raises(AttributeError):
-            cls().n_trees_per_iteration_  # noqa: B018
 
 
 class TestEvaluationSets:

@@ -109,6 +109,7 @@ OF_NUMBERS = {
 }
 METHODS = ("predict", "predict_proba", "staged_predict", "apply", "decision_path", "proximity",
            "decision_function")  # fmt: skip
+VIEWS = ("feature_importances_", "estimators_", "estimators_samples_", "tree_")
 OWN_TREES = [e for e in OWN if name_of(e).startswith(("Decision", "Extra", "Random", "Gradient"))]
 of_trees = pytest.mark.parametrize("estimator", OWN_TREES, ids=name_of)
 
@@ -212,9 +213,16 @@ def test_training_that_fails_leaves_the_model_as_it_was(estimator):
 
 @every
 def test_not_fitted(estimator):
-    for method in filter(partial(hasattr, estimator), METHODS):
-        with raises(NotFittedError, f"This {name_of(estimator)} instance is not fitted yet"):
-            next(iter(getattr(clone(estimator), method)(X)))
+    fresh, says = clone(estimator), f"This {name_of(estimator)} instance is not fitted yet"
+    for method in filter(partial(hasattr, estimator), (*METHODS, "predict_log_proba", "transform")):
+        with raises(NotFittedError, says):
+            next(iter(getattr(fresh, method)(X)))
+    for name in filter(partial(hasattr, type(estimator)), VIEWS):
+        with raises(NotFittedError, "is not fitted yet"):
+            getattr(fresh, name)
+    for name in filter(partial(hasattr, type(estimator)), ("__len__", "get_depth", "get_n_leaves")):
+        with raises(NotFittedError, "is not fitted yet"):
+            getattr(fresh, name)()
 
 
 @own

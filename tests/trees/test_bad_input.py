@@ -282,27 +282,6 @@ class TestWeights:
             cls(class_weight="balanced_subsample").fit(X, C)
 
 
-class TestTable:
-    @ALL
-    def test_not_fitted(self, cls):
-        calls = ["predict", "apply", "decision_path"] + ["proximity"] * (cls in FORESTS)
-        calls += ["predict_proba", "predict_log_proba"] * (cls in CLASSIFIERS)
-        for name in calls:
-            with raises(NotFittedError, f"This {cls.__name__} instance is not fitted yet"):
-                getattr(cls(), name)(X)
-        views = ["estimators_", "estimators_samples_"] if cls in FORESTS else ["tree_"]
-        for name in ["feature_importances_", *views]:
-            with raises(NotFittedError, "is not fitted yet"):
-                getattr(cls(), name)
-        if cls in FORESTS:
-            with raises(NotFittedError, "is not fitted yet"):
-                len(cls())
-        else:
-            for method in (cls().get_depth, cls().get_n_leaves):
-                with raises(NotFittedError, "is not fitted yet"):
-                    method()
-
-
 class TestConstraints:
     @pytest.mark.parametrize("constraints, parts", [
         ([1, 0], ("monotonic_cst has shape 2 but the input data X has 3 features",)),
