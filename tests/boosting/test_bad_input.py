@@ -9,7 +9,7 @@ import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -18,13 +18,6 @@ Y = X[:, 0] + X[:, 1]
 C = (Y > 0).astype(int)
 BOTH = [(GradientBoostingRegressor, Y), (GradientBoostingClassifier, C)]
 both = pytest.mark.parametrize("cls, y", BOTH, ids=["regressor", "classifier"])
-
-
-def changed(values: np.ndarray, at: int, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 class TestTarget:

@@ -30,7 +30,7 @@ from gpuens import (
 )
 from tests.conformance.estimators import PREDICTORS, name_of
 from tests.support import strict_cupy
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 60
@@ -62,13 +62,6 @@ every = pytest.mark.parametrize(
 
 def target(estimator: Any) -> np.ndarray:
     return C if is_classifier(estimator) else Y
-
-
-def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {

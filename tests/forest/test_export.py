@@ -296,7 +296,7 @@ def test_picture_shows_the_tree(iris):
 def test_font_size_is_kept(iris):
     _, texts = picture(like(iris), fontsize=5)
     assert {text.get_fontsize() for text in texts} == {5}
-    _, texts = picture(like(iris), size=(40, 40))
+    _, texts = picture(like(iris), size=(20, 20))
     assert {text.get_fontsize() for text in texts} == {12}
 
 

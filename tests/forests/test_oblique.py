@@ -99,6 +99,7 @@ def test_blocks_do_not_change_a_forest(cells, monkeypatch):
     np.testing.assert_array_equal(whole.apply(WINE), blocks.apply(WINE))
 
 
+@pytest.mark.slow
 def test_fewer_errors_than_a_plain_forest():
     """The two cases of Tomita et al.; the figures of many runs are in benchmarks."""
     for make, n, n_features, factor in ((make_sparse_parity, 2000, 12, 0.5),

@@ -21,7 +21,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -50,13 +50,6 @@ def target(cls: type) -> np.ndarray:
 
 def small(cls: type, **settings: Any) -> Any:
     return cls(**({"n_estimators": 2} if cls in FORESTS else {}) | settings)
-
-
-def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 COUNT = [0, -1, 1.5, "3", NAN, True, [1]]
