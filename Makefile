@@ -89,30 +89,32 @@ types: $(call ready,dev)
 # of them once for all of its tests: the group `slice` for one architecture the kernels that all
 # boosting is made of, `ptx` all of them. The simulator needs a process of its own, because Numba
 # decides on import whether CUDA is simulated. `rest` is all that is in no other group, with the
-# examples in docstrings.
+# examples in docstrings: it and `boosting` take the longest, and about as long as each other.
 ON_GPU := models_on_gpu large_tables_on_gpu several_gpus
 WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
 FRONT := tests/front tests/command
 KERNELS := tests/kernels tests/gpu
+BOOSTING := tests/boosting tests/losses tests/cluster tests/tuning tests/conformal
 MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
 CHECKS := tests/conformance/test_inputs.py tests/conformance/test_sklearn_checks.py
 PROGRAMS := tests/benchmarks
 SUITES := tests/conformance tests/campaign tests/driver
-ELSEWHERE := $(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
+ELSEWHERE := $(FRONT) $(KERNELS) $(BOOSTING) $(MEMBERS) $(PROGRAMS) $(SUITES) tests/ptx tests/cuda_ptx \
 	tests/cuda_compile tests/cuda_sim
 TESTS_slice := --ptx --ptx-arch=9.0 -k "cuda or compiler" tests/cuda_compile/test_compiler.py \
 	tests/kernels/growth/test_split_rules.py tests/kernels/leaves tests/kernels/statistics
 TESTS_ptx := --ptx -k "cuda or ptx or gpu" $(WITH_PTX)
 TESTS_front := $(FRONT) --ignore=$(PAGES)
 TESTS_kernels := $(KERNELS)
+TESTS_boosting := $(BOOSTING)
 TESTS_members := $(MEMBERS) $(CHECKS)
 TESTS_programs := $(PROGRAMS)
 TESTS_suites := $(SUITES) $(CHECKS:%=--ignore=%)
 TESTS_rest := $(ELSEWHERE:%=--ignore=%)
 TESTS_simulator := tests/cuda_sim
-QUICK := $(addprefix quick-,slice rest kernels members front)
-REST := whole-ptx whole-programs whole-suites $(addprefix slow-,front kernels members rest) \
-	whole-simulator
+QUICK := $(addprefix quick-,slice rest boosting members kernels front)
+REST := whole-ptx whole-programs whole-suites $(addprefix slow-,boosting kernels rest front \
+	members) whole-simulator
 $(QUICK) $(filter slow-%,$(REST)): MARKED = -m "$(if $(filter quick-%,$@),not )slow"
 whole-simulator: export NUMBA_ENABLE_CUDASIM = 1
 # Threads of OpenMP, in the libraries that are compared with, sleep while they wait: by default they

@@ -8,6 +8,23 @@ from typing import Any
 
 import pytest
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:
+    pass  # some tests need no more than a GPU
+else:
+    # The same examples in every run, however slow the machine is: chance finds faults in
+    # `tests.campaign`, not in what a change has to pass.
+    settings.register_profile(
+        "same",
+        max_examples=60,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    settings.load_profile("same")
+
 ARCHITECTURES = "8.0,12.0"
 WATCHED = ("nothing", "operations", "everything")
 

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_diabetes, load_wine
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -168,16 +167,6 @@ class TestBadInput:
 
         with raises(ValueError, "The base estimator predicts NaN or infinity"):
             AdaBoostRegressor(Broken()).fit(XR, Y)
-
-    @both
-    def test_not_fitted(self, cls, X, y):
-        model = cls()
-        for ask in (
-            lambda: model.predict(X), lambda: next(model.staged_predict(X)), lambda: len(model),
-            lambda: model.estimators_, lambda: model.feature_importances_, lambda: model.apply(X),
-        ):  # fmt: skip
-            with pytest.raises(NotFittedError):
-                ask()
 
     def test_leaves_of_learners_that_have_none(self):
         model = AdaBoostClassifier(GaussianNB(), n_estimators=2).fit(X, C)

@@ -320,7 +320,7 @@ WEIGHTS = arrays(np.float64, st.integers(1, 40), elements=st.floats(0, 1e6)).fil
 
 class TestRowWeights:
     @given(weight=WEIGHTS)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     def test_sums(self, weight):
         rows = RowWeights(weight, weight.size, CPU)
         exact = [Fraction(float(w)) for w in rows.values]
@@ -336,7 +336,7 @@ class TestRowWeights:
         assert abs(rows.mean(losses) - mean) < 2.0**-50
 
     @given(weight=WEIGHTS)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     def test_grid(self, weight):
         """Every row of positive weight counts, their sum is just below 1, and nothing is lost
         when a tree turns the weights into integers."""

@@ -334,6 +334,7 @@ def test_a_search_has_no_model():
 
 
 SHAPED: dict[str, Any] = {"device": "cpu", "random_state": 3}
+FAST = SHAPED | {"learning_rate": 0.5}
 
 
 @pytest.mark.parametrize("policy", ["lossguide", "depthwise", "symmetric", "auto"])
@@ -354,12 +355,12 @@ def test_other_limits_of_trees_are_obeyed():
 
 
 def test_a_number_of_rows_in_a_leaf_is_obeyed():
-    rows = np.random.default_rng(1).normal(size=(600, 6))
+    rows = np.random.default_rng(1).normal(size=(300, 3))
     smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]
     for settings in ({}, {"grow_policy": "symmetric"}):
-        model = GradientBoostingRegressor(**SHAPED, min_samples_leaf=40, **settings)
+        model = GradientBoostingRegressor(**FAST, min_samples_leaf=20, **settings)
         forest = model.fit(rows, smooth).forest_
-        assert model.grow_policy_ == "symmetric" and forest.n_samples[forest.left < 0].min() >= 40
+        assert model.grow_policy_ == "symmetric" and forest.n_samples[forest.left < 0].min() >= 20
     fixed = {**SHAPED, "n_estimators": 5, "grow_policy": "symmetric"}
     ten = GradientBoostingRegressor(**fixed, min_samples_leaf=10).fit(rows, smooth)
     by_default = GradientBoostingRegressor(**fixed).fit(rows, smooth)
@@ -370,8 +371,8 @@ def test_few_rows_decide_between_shapes_and_all_parts_the_rounds():
     """The model is that of a search with its shape alone."""
     rows = np.random.default_rng(1).normal(size=(800, 4))
     smooth = np.sin(rows[:, 0]) + rows[:, 1] * rows[:, 2]
-    model = GradientBoostingRegressor(**SHAPED).fit(rows, smooth)
-    alone = GradientBoostingRegressor(**SHAPED, grow_policy=model.grow_policy_).fit(rows, smooth)
+    model = GradientBoostingRegressor(**FAST).fit(rows, smooth)
+    alone = GradientBoostingRegressor(**FAST, grow_policy=model.grow_policy_).fit(rows, smooth)
     assert model.forest_.fingerprint() == alone.forest_.fingerprint()
 
 

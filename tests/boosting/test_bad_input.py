@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -19,13 +18,6 @@ Y = X[:, 0] + X[:, 1]
 C = (Y > 0).astype(int)
 BOTH = [(GradientBoostingRegressor, Y), (GradientBoostingClassifier, C)]
 both = pytest.mark.parametrize("cls, y", BOTH, ids=["regressor", "classifier"])
-
-
-def changed(values: np.ndarray, at: int, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 class TestTarget:
@@ -77,16 +69,6 @@ class TestTable:
     def test_columns_without_information_are_fine(self, cls, y, column):
         model = cls(n_estimators=3).fit(np.column_stack([column, X]), y)
         assert 0 not in model.forest_.feature and model.score(np.column_stack([column, X]), y) > 0.3
-
-    @both
-    def test_not_fitted(self, cls, y):
-        for method in ("predict", "apply"):
-            with raises(NotFittedError, f"This {cls.__name__} instance is not fitted yet"):
-                getattr(cls(), method)(X)
-        with raises(NotFittedError, "is not fitted yet"):
-            next(cls().staged_predict(X))
-        with pytest.raises(AttributeError):
-            cls().n_trees_per_iteration_  # noqa: B018
 
 
 class TestEvaluationSets:

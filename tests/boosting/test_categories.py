@@ -410,6 +410,7 @@ def test_classes_beside_scikit_learn(n_classes):
     assert losses[0] < log_loss(y_test, as_numbers.predict_proba(X_test))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adult", "airlines_allyears2k"])
 def test_real_categories_beside_lightgbm(name):
     """At LightGBM's settings, but its further regularisations of categories."""

@@ -73,7 +73,7 @@ def test_probabilities_keep_the_order(loss):
     assert steps(model, X, 1, "predict_proba").max() <= 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from([-1, 0, 1]), min_size=3, max_size=3),

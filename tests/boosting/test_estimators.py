@@ -61,7 +61,8 @@ class TestAccuracy:
             yield
 
     @pytest.mark.parametrize("load, splits", [
-        (datasets.load_breast_cancer, 4), (datasets.load_wine, 4), (datasets.load_digits, 1),
+        (datasets.load_breast_cancer, 4), (datasets.load_wine, 4),
+        pytest.param(datasets.load_digits, 1, marks=pytest.mark.slow),
     ])  # fmt: skip
     def test_classification(self, load, splits):
         ours = GradientBoostingClassifier(**self.SAME)
@@ -487,7 +488,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert set(pool.map(fit, range(4))) == {before}
 assert fit() == before
 """
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=600)
 
     def test_concurrent_fits_and_predictions(self):
         X, y, _ = table()

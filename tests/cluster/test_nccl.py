@@ -12,15 +12,13 @@ import pytest
 
 from gpuens import GradientBoostingRegressor
 from gpuens.cluster.nccl import RingOfGPUs
-from gpuens.cluster.rendezvous import Place, join_ring, open_listener
 from gpuens.cluster.ring import WorkerLostError
 from gpuens.kernels.runtime.collective import Workers, sharing
 from tests.cluster.test_shared_rows import CUTS, TARGETS, X
 from tests.support import strict_cupy
 from tests.support.nccl_stand_in import NCCL
-from tests.support.thread_workers import cut
+from tests.support.thread_workers import PATIENCE, cut, ring_of_threads
 
-HOST, PATIENCE = "127.0.0.1", 120.0
 Y = TARGETS["reg"]
 
 
@@ -38,25 +36,12 @@ def nccl(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> NCCL:
 
 def on_gpus(size: int, work: Any, cupy: Any) -> list[Any]:
     """Return the results, or errors, of ``work(ring)`` of a ring of threads with a GPU each."""
-    listeners = [open_listener(HOST) for _ in range(size)]
-    addresses = [listener.getsockname()[:2] for listener in listeners]
-    results: list[Any] = [None] * size
 
-    def target(rank: int) -> None:
-        try:
-            how = Place(rank, addresses, "token"), listeners[rank], 30.0, PATIENCE, RingOfGPUs
-            with join_ring(*how) as ring, cupy.cuda.Device(rank):
-                results[rank] = work(ring)
-        except Exception as error:
-            results[rank] = error
+    def on_its_own(ring: RingOfGPUs) -> Any:
+        with cupy.cuda.Device(ring.rank):
+            return work(ring)
 
-    threads = [threading.Thread(target=target, args=(rank,), daemon=True) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "a worker hangs"
-    return results
+    return ring_of_threads(size, on_its_own, kind=RingOfGPUs)
 
 
 def sums_of(size: int, cupy: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 import gpuens
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.trees import sharing as trees_sharing
-from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, X, fit_shared
+from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, X, fit_shared, in_turns
 
 pytestmark = pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 
@@ -46,22 +46,21 @@ def of_all_workers(model: Any, y: Any, weight: Any, ends: list[int]) -> list[Any
 
 
 @pytest.mark.parametrize(
-    ("cls", "target", "weighted", "params"),
-    CASES,
+    ("cls", "target", "weighted", "params", "ends"),
+    in_turns(CASES),
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else None,
 )
-def test_the_forest_is_that_of_fit(cls, target, weighted, params):
+def test_the_forest_is_that_of_fit(cls, target, weighted, params, ends):
     settings = {"n_estimators": 7, "random_state": 3, "device": "cpu", "oob_score": True}
     model = cls(**settings | params)
     y, weight = TARGETS[target], WEIGHT if weighted else None
     plain = cls(**model.get_params()).fit(X, y, weight)
-    for n_workers in (2, 5):
-        for shared in of_all_workers(model, y, weight, CUTS[n_workers]):
-            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-            assert shared.oob_score_ == plain.oob_score_
-            assert np.array_equal(shared.oob_scores_path_, plain.oob_scores_path_)
-            assert np.array_equal(shared.feature_importances_, plain.feature_importances_)
-            assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
+    for shared in of_all_workers(model, y, weight, ends):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        assert shared.oob_score_ == plain.oob_score_
+        assert np.array_equal(shared.oob_scores_path_, plain.oob_scores_path_)
+        assert np.array_equal(shared.feature_importances_, plain.feature_importances_)
+        assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
 
 
 @pytest.mark.parametrize(

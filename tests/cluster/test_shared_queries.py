@@ -11,7 +11,7 @@ import pytest
 from gpuens import GradientBoostingRanker
 from gpuens.kernels.runtime.collective import Workers, sharing
 from gpuens.losses import LambdaRank
-from tests.cluster.test_shared_rows import CUTS, WEIGHT, N, X, Y
+from tests.cluster.test_shared_rows import CUTS, WEIGHT, N, X, Y, in_turns
 from tests.support.thread_workers import cut, run_workers
 
 RELEVANCE = np.clip(np.round(Y + 1), 0, 4)
@@ -35,26 +35,24 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
 
 
 @pytest.mark.parametrize(
-    ("loss", "weighted", "position", "params"),
-    [
+    ("loss", "weighted", "position", "params", "ends"),
+    in_turns([
         ("lambdarank", False, None, {}),
         ("lambdarank", True, POSITION, {"subsample": 0.5}),
         (LambdaRank(truncation_level=None), True, None, {"dropout": 0.5}),
         ("pairwise", False, POSITION, {"linear_leaves": True}),
         ("xendcg", True, None, {}),
-    ],
-)
-def test_the_model_is_that_of_fit(loss, weighted, position, params):
+    ]),
+)  # fmt: skip
+def test_the_model_is_that_of_fit(loss, weighted, position, params, ends):
     model = GradientBoostingRanker(loss, **SETTINGS, **params)
     weight = WEIGHT if weighted else None
     plain = GradientBoostingRanker(**model.get_params())
     plain.fit(X, RELEVANCE, weight, qid=QID, position=position)
-    for n_workers in (2, 5):
-        rows = X, RELEVANCE, weight, QID, position
-        for shared in fit_shared(model, rows, CUTS[n_workers]):
-            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-            if position is not None:
-                assert np.array_equal(shared.position_bias_, plain.position_bias_)
+    for shared in fit_shared(model, (X, RELEVANCE, weight, QID, position), ends):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        if position is not None:
+            assert np.array_equal(shared.position_bias_, plain.position_bias_)
 
 
 @pytest.mark.parametrize("holds_out", [False, True])

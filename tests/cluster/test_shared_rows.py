@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,12 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+def in_turns(cases: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Add the rows of two or five workers to each case, in turns: what is trained does not depend
+    on their number, which tests of their own vary."""
+    return [(*case, CUTS[n]) for case, n in zip(cases, cycle((2, 5)))]
+
+
 def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any) -> list[Any]:
     """Return the models of workers that have the rows up to each of ``ends``."""
     pieces = cut(rows, ends)
@@ -140,18 +147,17 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
 
 
 @pytest.mark.parametrize(
-    ("cls", "target", "weighted", "params"),
-    CASES,
+    ("cls", "target", "weighted", "params", "ends"),
+    in_turns(CASES),
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else None,
 )
-def test_the_model_is_that_of_fit(cls, target, weighted, params):
+def test_the_model_is_that_of_fit(cls, target, weighted, params, ends):
     model = cls(**{"n_estimators": 6, "random_state": 3, "device": "cpu", **params})
     y, weight = TARGETS[target], WEIGHT if weighted else None
     plain = type(model)(**model.get_params()).fit(X, y, weight)
-    for n_workers in (2, 5):
-        for shared in fit_shared(model, (X, y, weight), CUTS[n_workers]):
-            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-            assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
+    for shared in fit_shared(model, (X, y, weight), ends):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
 
 
 @pytest.mark.parametrize("n_workers", CUTS)

@@ -9,7 +9,7 @@ import pytest
 
 from gpuens import GradientBoostingRegressor
 from gpuens.losses import AFT, Cox
-from tests.cluster.test_shared_rows import CUTS, WEIGHT, N, X, Y, fit_shared
+from tests.cluster.test_shared_rows import CUTS, WEIGHT, N, X, Y, fit_shared, in_turns
 
 TIME = np.round(np.exp(Y / 3.0), 1) + 0.1
 EVENT = (np.random.default_rng(2).random(N) < 0.6) & (np.arange(N) >= 1024)  # not in the first part
@@ -28,18 +28,17 @@ CASES: list[tuple[Any, np.ndarray, bool, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "y", "weighted", "params"), CASES)
-def test_the_model_and_its_curves_are_those_of_fit(loss, y, weighted, params):
+@pytest.mark.parametrize(("loss", "y", "weighted", "params", "ends"), in_turns(CASES))
+def test_the_model_and_its_curves_are_those_of_fit(loss, y, weighted, params, ends):
     settings = {"n_estimators": 5, "random_state": 3, "device": "cpu", **params}
     model = GradientBoostingRegressor(loss, **settings)
     weight = WEIGHT if weighted else None
     plain = GradientBoostingRegressor(**model.get_params()).fit(X, y, weight)
-    for n_workers in (2, 5):
-        for shared in fit_shared(model, (X, y, weight), CUTS[n_workers]):
-            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-            for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
-                own, expected = (getattr(m, method)(X[:50]) for m in (shared, plain))
-                assert np.array_equal(own, expected), method
+    for shared in fit_shared(model, (X, y, weight), ends):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
+            own, expected = (getattr(m, method)(X[:50]) for m in (shared, plain))
+            assert np.array_equal(own, expected), method
 
 
 @pytest.mark.parametrize("holds_out", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from gpuens import (
 )
 from tests.conformance.estimators import PREDICTORS, name_of
 from tests.support import strict_cupy
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 60
@@ -61,13 +62,6 @@ every = pytest.mark.parametrize(
 
 def target(estimator: Any) -> np.ndarray:
     return C if is_classifier(estimator) else Y
-
-
-def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
@@ -108,6 +102,7 @@ OF_NUMBERS = {
 }
 METHODS = ("predict", "predict_proba", "staged_predict", "apply", "decision_path", "proximity",
            "decision_function")  # fmt: skip
+VIEWS = ("feature_importances_", "estimators_", "estimators_samples_", "tree_")
 OWN_TREES = [e for e in OWN if name_of(e).startswith(("Decision", "Extra", "Random", "Gradient"))]
 of_trees = pytest.mark.parametrize("estimator", OWN_TREES, ids=name_of)
 
@@ -211,9 +206,16 @@ def test_training_that_fails_leaves_the_model_as_it_was(estimator):
 
 @every
 def test_not_fitted(estimator):
-    for method in filter(partial(hasattr, estimator), METHODS):
-        with raises(NotFittedError, f"This {name_of(estimator)} instance is not fitted yet"):
-            next(iter(getattr(clone(estimator), method)(X)))
+    fresh, says = clone(estimator), f"This {name_of(estimator)} instance is not fitted yet"
+    for method in filter(partial(hasattr, estimator), (*METHODS, "predict_log_proba", "transform")):
+        with raises(NotFittedError, says):
+            next(iter(getattr(fresh, method)(X)))
+    for name in filter(partial(hasattr, type(estimator)), VIEWS):
+        with raises(NotFittedError, "is not fitted yet"):
+            getattr(fresh, name)
+    for name in filter(partial(hasattr, type(estimator)), ("__len__", "get_depth", "get_n_leaves")):
+        with raises(NotFittedError, "is not fitted yet"):
+            getattr(fresh, name)()
 
 
 @own
@@ -263,8 +265,11 @@ def test_labels(estimator):
         assert model.score(X, labels[C]) == plain.score(X, C)
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-@every
+@pytest.mark.parametrize(
+    "estimator, make",
+    list(zip(OWN + OF_OTHERS, cycle([pd.DataFrame, pl.DataFrame, pa.table]))),
+    ids=name_of,
+)
 def test_frames(estimator, make):
     y = target(estimator)
     frame = make({f"f{j}": X[:, j] for j in range(X.shape[1])})
@@ -273,8 +278,11 @@ def test_frames(estimator, make):
     assert model.feature_names_in_.tolist() == ["f0", "f1", "f2"]
 
 
-@pytest.mark.parametrize("container", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
-@every
+@pytest.mark.parametrize(
+    "estimator, container",
+    list(zip(OWN + OF_OTHERS, cycle([scipy.sparse.csr_array, scipy.sparse.csc_matrix]))),
+    ids=name_of,
+)
 def test_sparse(estimator, container):
     zeros, y = np.where(np.abs(X) < 0.4, 0.0, X), target(estimator)
     dense, sparse = clone(estimator).fit(zeros, y), clone(estimator).fit(container(zeros), y)

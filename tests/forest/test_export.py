@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
 from sklearn.exceptions import NotFittedError
@@ -296,7 +296,7 @@ def test_picture_shows_the_tree(iris):
 def test_font_size_is_kept(iris):
     _, texts = picture(like(iris), fontsize=5)
     assert {text.get_fontsize() for text in texts} == {5}
-    _, texts = picture(like(iris), size=(40, 40))
+    _, texts = picture(like(iris), size=(20, 20))
     assert {text.get_fontsize() for text in texts} == {12}
 
 
@@ -339,7 +339,6 @@ def test_missing_matplotlib_is_explained(iris, monkeypatch):
         plot_tree(like(iris))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32), st.integers(0, 40))
 def test_arrangement(seed, n_splits):
     """Parents centred, neighbours a gap apart, and the whole no wider than its leaves side by

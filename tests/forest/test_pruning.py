@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -23,7 +23,6 @@ from gpuens.forest.structure import impurity_decrease, parents
 from gpuens.forest.view import TreeView
 from tests.support.sklearn_trees import random_rows, random_tree, to_forest, tree_of
 
-many = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 2**32)
 CATEGORIES = [0, 40, 3, 0, 64]
 
@@ -179,14 +178,12 @@ def kept_splits(pruned):
     return sorted((pruned.gain[pruned.feature >= 0] - 1).astype(int).tolist())
 
 
-@many
 @given(SEEDS, st.integers(0, 25), st.floats(0.001, 3.0))
 def test_least_cost(seed, n_splits, alpha):
     forest = tagged(random_tree(np.random.default_rng(seed), n_splits, CATEGORIES, 1))
     assert kept_splits(prune_by_complexity(forest, alpha)) == cheapest(forest, alpha)
 
 
-@many
 @given(SEEDS, st.integers(0, 25))
 def test_reduced_error(seed, n_splits):
     rng = np.random.default_rng(seed)
@@ -205,7 +202,6 @@ def test_reduced_error_knows_rounding():
     assert reduced_error_prune(forest, np.array([0.301, 0.1, 0.2])).feature.size == 3
 
 
-@many
 @given(SEEDS, st.integers(0, 25))
 def test_cut_trees_keep_what_remains(seed, n_splits):
     """Rows end in the lowest node that remains of their way, and nothing else changes."""

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
 from sklearn.ensemble import RandomForestClassifier
@@ -17,8 +17,6 @@ from gpuens.forest.forest import Forest
 from gpuens.forest.structure import decision_path, levels, node_depths, parents, tree_importances
 from gpuens.forest.view import TreeView
 from tests.support.sklearn_trees import breadth_first, random_rows, random_tree, to_forest, to_view
-
-many = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
 def with_gaps(X):
@@ -200,7 +198,6 @@ def test_categories():
         view.categories_left(node)
 
 
-@many
 @given(st.integers(0, 2**32), st.integers(0, 30))
 def test_paths_of_random_trees(seed, n_splits):
     """Every path goes from the root to the leaf, by the rule of each split."""
@@ -223,7 +220,6 @@ def test_paths_of_random_trees(seed, n_splits):
             assert child == (view.children_left if left else view.children_right)[node]
 
 
-@many
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), min_size=1, max_size=4))
 def test_walks_through_forests(seed, sizes):
     rng = np.random.default_rng(seed)

@@ -99,6 +99,7 @@ def test_blocks_do_not_change_a_forest(cells, monkeypatch):
     np.testing.assert_array_equal(whole.apply(WINE), blocks.apply(WINE))
 
 
+@pytest.mark.slow
 def test_fewer_errors_than_a_plain_forest():
     """The two cases of Tomita et al.; the figures of many runs are in benchmarks."""
     for make, n, n_features, factor in ((make_sparse_parity, 2000, 12, 0.5),
@@ -163,11 +164,10 @@ def test_looking_at_more_must_be_worth_the_time(trials, monkeypatch):
     assert len(trials) == 3 and chosen.max_features_ == 7
 
 
-@pytest.mark.parametrize("rows", [5000, 100])
-@pytest.mark.parametrize("settings", [
-    {}, {"bootstrap": False, "oob_score": False}, {"class_weight": "balanced_subsample"},
-    {"honest": True, "max_samples": 0.7}, {"ccp_alpha": 0.01},
-    {"n_estimators": 10, "oob_score": False},
+@pytest.mark.parametrize("settings, rows", [
+    ({}, 5000), ({"bootstrap": False, "oob_score": False}, 100),
+    ({"class_weight": "balanced_subsample"}, 5000), ({"honest": True, "max_samples": 0.7}, 100),
+    ({"ccp_alpha": 0.01}, 5000), ({"n_estimators": 10, "oob_score": False}, 100),
 ])  # fmt: skip
 def test_trees_of_trials_are_those_of_the_forest(settings, rows, monkeypatch):
     monkeypatch.setattr(oblique, "TRIAL_ROWS", rows)

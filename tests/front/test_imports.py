@@ -82,10 +82,14 @@ def tree_of(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
 
 
-def imports(path: str) -> Iterator[tuple[str, ...]]:
+@functools.cache
+def imports(path: str) -> tuple[tuple[str, ...], ...]:
     """What a module imports, made absolute: ("kernels", "scalars", "gain", "newton_score")."""
-    package = Path(path).parent.parts
-    for node in ast.walk(tree_of(path)):
+    return tuple(imported_by(tree_of(path), Path(path).parent.parts))
+
+
+def imported_by(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -222,9 +226,8 @@ def test_circles_are_found():
         ("x = import_module('gpuens.kernels.runtime.disk')", ("kernels", "runtime", "disk")),
     ],
 )
-def test_imports_of_all_kinds_are_seen(source, found, monkeypatch):
-    monkeypatch.setitem(globals(), "tree_of", lambda path: ast.parse(source))
-    assert list(imports("gpuens/room/module.py")) == [found]
+def test_imports_of_all_kinds_are_seen(source, found):
+    assert list(imported_by(ast.parse(source), ("gpuens", "room"))) == [found]
 
 
 @pytest.mark.parametrize(

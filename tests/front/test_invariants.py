@@ -6,19 +6,12 @@ import heapq
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 
 NAN = float("nan")
-many = settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 
 VALUES = st.one_of(
     st.integers(-3, 3).map(float),
@@ -74,7 +67,6 @@ def depths(left, right):
     return depth
 
 
-@many
 @given(problems())
 def test_structure(problem):
     model, X, weight = problem
@@ -100,7 +92,6 @@ def test_structure(problem):
         assert forest.n_leaves[t] == inner.size + 1
 
 
-@many
 @given(problems())
 def test_rows_of_the_training_go_where_training_sent_them(problem):
     """Bins and thresholds say the same: raw values reach the nodes whose rows were counted."""
@@ -117,7 +108,6 @@ def test_rows_of_the_training_go_where_training_sent_them(problem):
         np.testing.assert_array_equal(count, part.n_samples)
 
 
-@many
 @given(problems())
 def test_apply_follows_the_thresholds(problem):
     model, X, _ = problem
@@ -133,7 +123,6 @@ def test_apply_follows_the_thresholds(problem):
             assert node == leaf
 
 
-@many
 @given(problems())
 def test_predictions_are_the_base_and_the_trees_added_up(problem):
     model, X, _ = problem
@@ -144,7 +133,6 @@ def test_predictions_are_the_base_and_the_trees_added_up(problem):
     np.testing.assert_array_equal(forest.raw_predict(X), raw)
 
 
-@many
 @given(problems())
 def test_thresholds_lie_between_values_of_the_table(problem):
     model, X, _ = problem
@@ -159,7 +147,6 @@ def test_thresholds_lie_between_values_of_the_table(problem):
         assert (values > threshold).any() or np.isnan(X[:, forest.feature[node]]).any()
 
 
-@many
 @given(problems())
 def test_the_parent_of_two_leaves_would_have_a_value_between_theirs(problem):
     model, _, _ = problem

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.front.test_imports import PATHS, ROOT, modules, tree_of
 
 MOST_LINES, MOST_LINES_OF_KERNEL, MOST_LINES_OF_MODULE = 40, 60, 500
 """Lines of code: without docstrings, comments and blank lines, a module also with the latter."""
@@ -43,21 +42,6 @@ NAMED_ALIKE = {
 """Where classes have the names of others, and why."""
 
 
-@functools.cache
-def paths(folder: str) -> tuple[str, ...]:
-    """Return the modules below a folder, without the link from gpuens to kernels."""
-    found = (path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py"))
-    return tuple(sorted(path for path in found if not path.startswith("gpuens/kernels/")))
-
-
-CODE = paths("kernels") + paths("gpuens")
-
-
-@functools.cache
-def tree_of(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
-
-
 def body_of(node: ast.FunctionDef) -> list[ast.stmt]:
     return node.body[1:] if ast.get_docstring(node) is not None else node.body
 
@@ -85,19 +69,19 @@ def is_compiled(node: ast.FunctionDef) -> bool:
     return any(getattr(name, "id", "") in COMPILED for name in names)
 
 
-def long_functions(text: str) -> Iterator[tuple[str, int]]:
+def long_functions(tree: ast.Module, text: str) -> Iterator[tuple[str, int]]:
     """Yield the functions of a module that are longer than the limit, and their lines."""
     source = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             n = length(node, source)
             if n > (MOST_LINES_OF_KERNEL if is_compiled(node) else MOST_LINES):
                 yield node.name, n
 
 
-def bundles(text: str) -> Iterator[str]:
+def bundles(tree: ast.Module) -> Iterator[str]:
     """Yield the tuples of a module that a function writes out and splats into a call."""
-    for function in ast.walk(ast.parse(text)):
+    for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             inside = list(ast.walk(function))
             made = {name for node in inside for name in tuples_of(node)}
@@ -133,8 +117,8 @@ def without_listed(found: list[str], exceptions: dict[str, str]) -> list[str]:
 def test_functions_are_short():
     found = [
         f"{path}:{name}"
-        for path in CODE
-        for name, _ in long_functions((ROOT / path).read_text(encoding="utf-8"))
+        for path in PATHS
+        for name, _ in long_functions(tree_of(path), (ROOT / path).read_text(encoding="utf-8"))
     ]
     assert without_listed(found, LONG_FUNCTIONS) == []
 
@@ -147,15 +131,12 @@ def test_long_functions_are_found(decorator, n, is_long):
     body = "".join(f"    a = {k}\n" for k in range(n))
     inner = "    # why\n\n    def inner():\n" + "        b = 1\n" * 40
     text = f'{decorator}def outer(\n    x,\n):\n    """Return.\n\n    More."""\n{body}{inner}'
-    assert [name for name, _ in long_functions(text)] == ["outer"] * is_long
+    assert [name for name, _ in long_functions(ast.parse(text), text)] == ["outer"] * is_long
 
 
 def test_arguments_are_passed_by_their_names():
     """``how = a, b, c; f(*how)`` hides from a reader what f gets."""
-    found = [
-        f"{path}:{name}" for path in CODE for name in bundles((ROOT / path).read_text("utf-8"))
-    ]
-    assert found == []
+    assert [f"{path}:{name}" for path in PATHS for name in bundles(tree_of(path))] == []
 
 
 @pytest.mark.parametrize(
@@ -169,7 +150,7 @@ def test_arguments_are_passed_by_their_names():
     ],
 )
 def test_bundles_are_found(body, is_bundle):
-    assert list(bundles(f"def outer(a, b):\n    {body}")) == ["outer:how"] * is_bundle
+    assert list(bundles(ast.parse(f"def outer(a, b):\n    {body}"))) == ["outer:how"] * is_bundle
 
 
 def test_modules_are_short():
@@ -177,13 +158,13 @@ def test_modules_are_short():
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
         return sum(not line.lstrip().startswith("#") for line in lines)
 
-    found = [path for path in CODE if n_lines(path) > MOST_LINES_OF_MODULE]
+    found = [path for path in PATHS if n_lines(path) > MOST_LINES_OF_MODULE]
     assert without_listed(found, LONG_MODULES) == []
 
 
 def test_folders_have_few_files():
     sizes: dict[str, int] = defaultdict(int)
-    for path in CODE + paths("tests"):
+    for path in PATHS + modules("tests"):
         sizes[Path(path).parent.as_posix()] += 1
     found = [
         folder
@@ -196,7 +177,7 @@ def test_folders_have_few_files():
 
 def test_names_of_classes_are_unique():
     places: dict[str, list[str]] = defaultdict(list)
-    for path in CODE:
+    for path in PATHS:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path)

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from gpuens.devices.placement import CPU, Device
 from gpuens.inputs import labels as reader
 from gpuens.inputs.labels import as_classes, class_numbers, factors_of_keys, side_by_side
-from tests.support import strict_cupy
+from tests.inputs.test_targets import any_container
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -43,19 +43,6 @@ def objects(y):
 
 def series(dtype):
     return lambda y: pd.Series(y, dtype=dtype)
-
-
-@pytest.fixture(params=["host", "gpu"])
-def place(request, cupy):
-    """Puts an array on the host or on a GPU."""
-    return np.asarray if request.param == "host" else lambda y: strict_cupy.on_gpu(cupy, y, 1)
-
-
-CONTAINERS = [
-    list, tuple, np.array, pd.Series, pl.Series, pa.array, lambda y: pa.chunked_array([y]),
-    lambda y: pd.Series(y).convert_dtypes(),
-]  # fmt: skip
-any_container = pytest.mark.parametrize("container", CONTAINERS)
 
 
 class TestLabels:

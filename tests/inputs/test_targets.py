@@ -16,7 +16,6 @@ from sklearn.exceptions import DataConversionWarning
 
 from gpuens.devices.placement import CPU, Device
 from gpuens.inputs import targets
-from tests.support import strict_cupy
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -34,12 +33,6 @@ def read_target(y, n_rows=3, device=CPU, **keywords):
 def read_weight(weight, n_rows=3, device=CPU, **keywords):
     with device.active():
         return targets.read_sample_weight(weight, n_rows, device, **keywords)
-
-
-@pytest.fixture(params=["host", "gpu"])
-def place(request, cupy):
-    """Puts an array on the host or on a GPU."""
-    return np.asarray if request.param == "host" else lambda y: strict_cupy.on_gpu(cupy, y, 1)
 
 
 CONTAINERS = [

@@ -8,21 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 from gpuens.kernels.runtime.dispatch import Implementation
 from tests.kernels.implementations import SIMULATED, Target
 from tests.support.ptx_option import gpus_asked_for
-
-settings.register_profile(
-    "kernels",
-    max_examples=60,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-settings.load_profile("kernels")
 
 ON_CPU = ("reference", "strict", "cpu", "cpu-threads")
 SLOW = ("strict",)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -160,12 +160,7 @@ class TestTraining:
         assert (scale > 1e-8).all() and (scale < 1e-4).all()
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=20)
 @given(
     st.sampled_from(LOSSES),
     st.sampled_from([0.1, 0.5, 1.0]),

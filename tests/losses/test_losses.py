@@ -96,9 +96,13 @@ def weighted_expectile(values, weight, level):
     rows = sorted(
         (Fraction(float(v)), Fraction(float(w))) for v, w in zip(values, weight, strict=True)
     )
-    for k in range(1, len(rows) + 1):
-        shares = [w * (1 - level if i < k else level) for i, (_, w) in enumerate(rows)]
-        root = sum(s * v for s, (v, _) in zip(shares, rows, strict=True)) / (sum(shares) or 1)
+    below, above = [Fraction(0)] * 2, [sum(w * v for v, w in rows), sum(w for _, w in rows)]
+    for k, (v, w) in enumerate(rows, 1):
+        for j, part in enumerate((w * v, w)):
+            below[j] += part
+            above[j] -= part
+        total, share = ((1 - level) * b + level * a for b, a in zip(below, above, strict=True))
+        root = total / (share or 1)
         if rows[k - 1][0] <= root and (k == len(rows) or root <= rows[k][0]):
             return float(root)
     raise AssertionError("a convex function has a minimum")

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
@@ -93,12 +93,7 @@ SETTINGS = st.fixed_dictionaries(
         "max_leaf_nodes": st.sampled_from([2, 31, 200]),
     }
 )
-EXAMPLES = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+EXAMPLES = settings(max_examples=25)
 
 
 def check(model, loss, X, y, weight):

@@ -248,7 +248,7 @@ def test_a_forked_process_goes_on(library):
     results = context.Queue()
     process = context.Process(target=child, args=(results,))
     process.start()
-    assert results.get(timeout=30) == (1.5, True)
+    assert results.get(timeout=300) == (1.5, True)
     process.join()
 
 

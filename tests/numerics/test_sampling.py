@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuens.devices.placement import CPU, Device
@@ -87,7 +87,6 @@ class TestWithoutReplacement:
             np.testing.assert_array_equal(rows, expected)
 
     @given(st.integers(1, 3000), st.data())
-    @settings(deadline=None, derandomize=True, database=None)
     def test_exact_size_ascending_and_different(self, n, data):
         k = data.draw(st.integers(1, n))
         rows = subset(n, k, data.draw(st.integers(0, 2**32 - 1)), 0, CPU)

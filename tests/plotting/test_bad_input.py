@@ -36,15 +36,6 @@ NUMBERS = RandomForestRegressor(n_estimators=3).fit(X, Y)
 BOOST = AdaBoostClassifier(n_estimators=3).fit(X, C)
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    before = plt.get_backend()
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-    plt.switch_backend(before)
-
-
 OF_ESTIMATOR = [
     (plotting.BeeswarmDisplay, (X,)),
     (plotting.CalibrationDisplay, (X, C)),

@@ -42,15 +42,6 @@ FOREST = RandomForestClassifier(n_estimators=20, oob_score=True, max_depth=4).fi
 NUMBERS = RandomForestRegressor(n_estimators=10, max_depth=4).fit(D, Y)
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    before = plt.get_backend()
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-    plt.switch_backend(before)
-
-
 def legend(display):
     return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 

@@ -22,15 +22,6 @@ MODEL = GradientBoostingRegressor(n_estimators=8, device="cpu").fit(X, Y)
 VALUES = TreeExplainer(MODEL).shap_values(X)
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    before = plt.get_backend()
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-    plt.switch_backend(before)
-
-
 def ticks(display):
     return [label.get_text() for label in display.ax_.get_yticklabels()]
 

@@ -292,11 +292,11 @@ def test_cut_and_flipped_files_are_refused(name, path):
     fitted(name).save(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
-    for end in rng.integers(0, len(whole), 60):
+    for end in rng.integers(0, len(whole), 40):
         path.write_bytes(whole[:end])
         with pytest.raises(ModelFileError):
             load(path)
-    for bit in rng.integers(0, 8 * len(whole), 300):
+    for bit in rng.integers(0, 8 * len(whole), 100):
         changed = bytearray(whole)
         changed[bit // 8] ^= 1 << (bit % 8)
         path.write_bytes(changed)

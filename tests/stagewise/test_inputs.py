@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_diabetes, load_wine
-from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
@@ -198,12 +197,3 @@ class TestBadInput:
 
         with raises(ValueError, "The base learner Broken()", part):
             StagewiseRegressor(Broken()).fit(XR, Y)
-
-    @both
-    def test_not_fitted(self, cls, X, y):
-        with pytest.raises(NotFittedError):
-            cls().predict(X)
-        with pytest.raises(NotFittedError):
-            list(cls().staged_predict(X))
-        with pytest.raises(NotFittedError):
-            len(cls())

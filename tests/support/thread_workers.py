@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from gpuens.cluster.rendezvous import Place, join_ring, open_listener
+from gpuens.cluster.ring import Ring
 from gpuens.kernels.runtime.collective import Collective
 
+HOST = "127.0.0.1"
 PATIENCE = 300.0
 """Seconds after which a worker that waits for the others gives up."""
 
@@ -60,6 +63,34 @@ def run_workers(size: int, work: Callable[[ThreadCollective], Any]) -> list[Any]
             errors.insert(0, error)
             meeting.barrier.abort()
 
+    _run(target, size)
+    if errors:
+        raise errors[0]
+    return results
+
+
+def ring_of_threads(
+    size: int, work: Callable[[Any], Any], heartbeat: float = 30.0, kind: type[Ring] = Ring
+) -> list[Any]:
+    """Return the results, or errors, of ``work(ring)`` of every worker of a ring of sockets."""
+    listeners = [open_listener(HOST) for _ in range(size)]
+    addresses = [listener.getsockname()[:2] for listener in listeners]
+    results: list[Any] = [None] * size
+
+    def target(rank: int) -> None:
+        try:
+            place = Place(rank, addresses, "token")
+            with join_ring(place, listeners[rank], heartbeat, PATIENCE, kind) as ring:
+                results[rank] = work(ring)
+        except Exception as error:
+            results[rank] = error
+
+    _run(target, size)
+    return results
+
+
+def _run(target: Callable[[int], None], size: int) -> None:
+    """Run a function of each rank in a thread with a copy of this context."""
     contexts = [contextvars.copy_context() for _ in range(size)]
     threads = [
         threading.Thread(target=context.run, args=(target, rank), daemon=True)
@@ -70,9 +101,6 @@ def run_workers(size: int, work: Callable[[ThreadCollective], Any]) -> list[Any]
     for thread in threads:
         thread.join(PATIENCE)
         assert not thread.is_alive(), "a worker hangs"
-    if errors:
-        raise errors[0]
-    return results
 
 
 def cut(arrays: Sequence[Any], ends: Sequence[int]) -> list[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from tests.support.errors import raises
+from tests.support.errors import changed, raises
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -50,13 +50,6 @@ def target(cls: type) -> np.ndarray:
 
 def small(cls: type, **settings: Any) -> Any:
     return cls(**({"n_estimators": 2} if cls in FORESTS else {}) | settings)
-
-
-def changed(values: np.ndarray, at: Any, value: Any) -> np.ndarray:
-    """A copy with one other value."""
-    values = values.astype(np.result_type(values, type(value)))
-    values[at] = value
-    return values
 
 
 COUNT = [0, -1, 1.5, "3", NAN, True, [1]]
@@ -280,27 +273,6 @@ class TestWeights:
     def test_a_tree_has_no_samples_to_balance(self, cls):
         with raises(ValueError, "class_weight must be", "got 'balanced_subsample'"):
             cls(class_weight="balanced_subsample").fit(X, C)
-
-
-class TestTable:
-    @ALL
-    def test_not_fitted(self, cls):
-        calls = ["predict", "apply", "decision_path"] + ["proximity"] * (cls in FORESTS)
-        calls += ["predict_proba", "predict_log_proba"] * (cls in CLASSIFIERS)
-        for name in calls:
-            with raises(NotFittedError, f"This {cls.__name__} instance is not fitted yet"):
-                getattr(cls(), name)(X)
-        views = ["estimators_", "estimators_samples_"] if cls in FORESTS else ["tree_"]
-        for name in ["feature_importances_", *views]:
-            with raises(NotFittedError, "is not fitted yet"):
-                getattr(cls(), name)
-        if cls in FORESTS:
-            with raises(NotFittedError, "is not fitted yet"):
-                len(cls())
-        else:
-            for method in (cls().get_depth, cls().get_n_leaves):
-                with raises(NotFittedError, "is not fitted yet"):
-                    method()
 
 
 class TestConstraints:

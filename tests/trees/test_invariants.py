@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import is_classifier
 
@@ -69,10 +69,7 @@ def problems(draw: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("cls, criterion", MODELS)
 @given(problem=problems())
-@settings(
-    deadline=None, derandomize=True, database=None, max_examples=20,
-    suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
+@settings(max_examples=20)
 def test_every_tree(cls, criterion, problem):
     X, y, weight = problem["X"], problem["classes"], problem["weight"]
     if criterion == "poisson":

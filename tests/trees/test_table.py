@@ -66,7 +66,7 @@ VALUES = st.sampled_from([NAN, -INF, INF, -0.0, 0.0, 1.0, 1.5, -2.0, LARGEST, -L
     ),
     st.sampled_from([None, 2, 3, 8, 255]),
 )
-@settings(deadline=None, derandomize=True, database=None, max_examples=150)
+@settings(max_examples=150)
 def test_any_table(X, max_bins):
     found = table(X, max_bins)
     check(found, X)

@@ -374,6 +374,7 @@ class TestDefault:
             assert ("max_depth" in p) == (p["grow_policy"] == "symmetric")
             assert ("max_leaf_nodes" in p) == (p["grow_policy"] == "lossguide")
 
+    @pytest.mark.slow
     def test_the_rate_is_known_where_members_agree(self):
         model = TunedRegressor(GradientBoostingRegressor(max_leaf_nodes=4), budget=1, cv=2)
         found = model.fit(X, Y).estimator_

@@ -113,7 +113,7 @@ def require_equal(found, expected):
     st.sampled_from(sorted(FURTHER)),
     st.integers(2, 5),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_models_are_those_of_their_own_fits(given_settings, target, further, most):
     kind = kind_of(target)
     alone = [fit() for fit in fits_of([kind(**own) for own in given_settings], target, further)]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
 from gpuens.kernels.scalars import gain, routing
 from gpuens.kernels.scalars.primitives import vectorise
+from tests.kernels.scalars.test_scalars import compiled
 
 RANDOM = np.random.default_rng(0)
 SUMS = np.concatenate([[0.0, 1.0, 2.0**62], np.floor(2.0 ** RANDOM.uniform(0, 62, 3000))])
@@ -36,28 +36,13 @@ FORMULAS = {
 }
 
 
-def compiled(function, columns):
-    @njit(error_model="numpy")
-    def loop(columns, out):
-        for i in range(out.size):
-            if len(columns) == 1:
-                out[i] = function(columns[0][i])
-            elif len(columns) == 2:
-                out[i] = function(columns[0][i], columns[1][i])
-            else:
-                out[i] = function(columns[0][i], columns[1][i], columns[2][i])
-        return out
-
-    return loop(columns, np.empty_like(columns[0]))
-
-
 @pytest.mark.parametrize("name", FORMULAS)
 def test_same_bits_everywhere(same, name):
     function, columns = FORMULAS[name]
     with np.errstate(over="ignore"):  # the distance of huge values
         expected = vectorise(function)(*columns)
         strict = vectorise(function)(*(array_api_strict.asarray(c) for c in columns))
-    same(compiled(function, columns), expected)
+    same(compiled(function, *columns), expected)
     same(np.from_dlpack(strict), expected)
 
 

@@ -26,7 +26,7 @@ def test_results_come_in_the_order_of_the_items(n_threads, array):
 
 def test_short_items_run_at_the_same_time_on_one_thread_each():
     """Two calls that wait for each other end only if both are running."""
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=300)
 
     def call(k):
         barrier.wait()
@@ -73,7 +73,7 @@ class Slow:
         if self.other is None:
             return 1
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(getattr, self.other, "value").result(timeout=10)
+            return pool.submit(getattr, self.other, "value").result(timeout=300)
 
 
 def test_lazy_properties_hold_no_lock():

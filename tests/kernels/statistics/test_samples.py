@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.statistics.samples import count_draws, records_of_sample
+from tests.kernels.statistics.test_quantise import hash_of
 
 
 def run(target, n, n_draws, key):
@@ -18,14 +19,6 @@ def records(target, counts):
     sample = target.run(records_of_sample, target.array(counts))
     (size,) = target.host(sample.size)
     return target.host(sample.records)[:size]
-
-
-def hash_of(key, counter):
-    """The documented hash in Python's integers."""
-    x = (counter * 0x9E3779B9 + key) % 2**32
-    x = (x ^ (x >> 16)) * 0x21F0AAAD % 2**32 ^ key
-    x = (x ^ (x >> 15)) * 0xD35A2D97 % 2**32
-    return x ^ (x >> 15)
 
 
 @pytest.mark.parametrize("key", [0, 1, 2**32 - 1])
