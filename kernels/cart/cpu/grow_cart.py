@@ -24,7 +24,8 @@ from ..grown import most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .finishing import finished
 from .nodes import find_split
-from .rows import ONE_ROW, RowArrays, part_rows
+from .rows import ONE_ROW, SPARSE, RowArrays, part_rows
+from .screen import LEAST_FEATURES
 from .tables import (
     IDLE,
     NODES,
@@ -43,6 +44,11 @@ u64, i64 = np.uint64, np.int64
 SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
+COPY_PAYS = 2
+"""Codes that the roots of the trees look at, for each code of the table, from which on a copy of
+the codes row by row pays."""
+MOST_COPIED = 2**28
+"""Bytes of the largest copy."""
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -267,13 +273,15 @@ def grow_cart(
     # Nodes on a stack or heap are disjoint and have rows: there are no more than the tree has rows.
     stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
     unit = _unit_of_rows(table, target, params, work.weight, sizes)
-    rows = _rows(target, records, params, unit)
+    rows = _rows(table, target, records, params, unit)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
     nodes = work.nodes[: work.counts[NODES]]
     return finished(table, nodes, work.statistics, work.bits, n_trees)
 
 
-def _rows(target: CartTarget, records: np.ndarray, params: CartParams, unit: int) -> RowArrays:
+def _rows(
+    table: CartTable, target: CartTarget, records: np.ndarray, params: CartParams, unit: int
+) -> RowArrays:
     rank, n_ranks = np.empty((0, 0), np.uint32), 1
     if params.criterion == ABSOLUTE_ERROR:
         # Ranks are sorted by their digits, and number the values of a node without comparisons.
@@ -281,8 +289,22 @@ def _rows(target: CartTarget, records: np.ndarray, params: CartParams, unit: int
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
-        records,
+        records, table.codes.reshape(-1), _codes_by_row(table, records.size, params),
     )  # fmt: skip
+
+
+def _codes_by_row(table: CartTable, n_records: int, params: CartParams) -> np.ndarray:
+    """Return the codes row by row, as many small nodes read them, in one dimension; empty where
+    trees have few such nodes, or the copy would take too long, or too much memory."""
+    codes = table.codes
+    n_looked_at = n_records * params.max_features
+    pays = params.max_features >= LEAST_FEATURES and params.random_splits == 0
+    pays = (
+        pays and params.max_depth >= SPARSE.bit_length() and n_looked_at >= COPY_PAYS * codes.size
+    )
+    if not pays or codes.itemsize > 1 or codes.size > MOST_COPIED:
+        return np.empty(0, codes.dtype)
+    return np.ascontiguousarray(codes.T).reshape(-1)
 
 
 def _unit_of_rows(

@@ -16,6 +16,7 @@ from .random_cuts import fill_lanes, take_numeric_cut, take_random_candidate
 from .rows import (
     add_rows,
     clear_groups,
+    codes_of_rows,
     collect,
     fill_keys,
     fits_table,
@@ -30,10 +31,12 @@ from .scores import (
     packed_weight,
     score_block,
 )
+from .screen import AT_ONCE, add_words, fill_words, is_passed, root_to_beat, suits_screen
 from .small_nodes import FEW_ROWS, NONE, NOT_HERE, scan_few, scan_sorted
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
+LOW_32 = u64(0xFFFFFFFF)
 S32 = u64(32)
 
 
@@ -69,7 +72,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     room.found[1].score = NO_CANDIDATE
     if params.random_splits == 1:
         fill_lanes(groups, n)
-    _look_at_features(table, rows, params, least_weight, node, packed, constant, room)
+    _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)
     best = room.found[1]
     if best.score == NO_CANDIDATE:
         return
@@ -128,9 +131,9 @@ def _set_threshold(table, node, best):
 
 
 @fused
-def _look_at_features(table, rows, params, least_weight, node, packed, constant, room):
+def _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room):
     """Score the candidates of one feature after another (see the contract)."""
-    features = room.features
+    features, groups = room.features, room.groups
     n_features = features.size
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
     threshold_key = draw(node.key, PURPOSE_THRESHOLD)
@@ -138,38 +141,95 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
     n_rows = node.end - node.begin
     # What holds for every feature of the node is found out once.
     in_cuts = suits_cuts(packed, params, n_outputs)
-    highest = highest_score(n_rows, packed, params, n_outputs, room.groups, room.cuts)
-    running = suits_running_sums(packed, params, n_outputs, room.groups.total.size)
+    highest = highest_score(n_rows, packed, params, n_outputs, groups, room.cuts)
+    running = suits_running_sums(packed, params, n_outputs, groups.total.size)
+    screens = in_cuts and suits_screen(table.codes, n_rows, packed, params, groups.total.size)
+    added, unit = _prepare_screen(screens, rows, n_rows, packed, room)
     any_candidate, is_best = False, False
-    j = i64(0)
+    j, n_drawn = i64(0), i64(0)
     # ``is_best`` never changes the result: ties go to the first feature, so that one which reaches
     # the highest possible score cannot be beaten.
     while j < n_features and not is_best and (j < params.max_features or not any_candidate):
-        if params.shuffle == 1:
-            # Fisher-Yates, a step for each feature that is looked at: most nodes look at a few of
-            # many.
-            bits = draw(shuffle_key, u64(j))
-            # A draw has 32 bits: the high word of the product is a number below ``n_features - j``,
-            # without the division of a remainder.
-            other = j + i64((bits * u64(n_features - j)) >> S32)
-            room.swapped[j] = other
-            features[j], features[other] = features[other], features[j]
+        screens = screens and j < params.max_features
+        if j == n_drawn:
+            n_drawn = _draw_features(params, shuffle_key, screens, n_drawn, room)
+            if screens:
+                _add_columns(table, rows, node, j, n_drawn, room)
+        feature = features[j]
         # A constant feature counts as looked at (see the contract) without a scan.
-        if not _is_marked(constant, features[j]):
-            if _look_at_feature(
-                table, rows, params, least_weight, node, features[j], threshold_key, in_cuts,
+        if not _is_marked(constant, feature):
+            if screens and _passes(
+                table, rows, node, feature, j & i64(AT_ONCE - 1), added, unit, packed, parent, room
+            ):
+                any_candidate = True
+            elif _look_at_feature(
+                table, rows, params, least_weight, node, feature, threshold_key, in_cuts,
                 running, packed, room,
             ):  # fmt: skip
                 any_candidate = True
                 is_best = room.found[1].score >= highest
             else:
-                _mark(constant, features[j])
+                _mark(constant, feature)
         j += 1
     # Undone in reverse order: this takes as many steps as there were swaps, not one a feature.
-    while params.shuffle == 1 and j > 0:  # back to 0, 1, 2, ...
-        j -= 1
-        other = room.swapped[j]
-        features[j], features[other] = features[other], features[j]
+    while params.shuffle == 1 and n_drawn > 0:  # back to 0, 1, 2, ...
+        n_drawn -= 1
+        other = room.swapped[n_drawn]
+        features[n_drawn], features[other] = features[other], features[n_drawn]
+
+
+@inlined
+def _draw_features(params, shuffle_key, screens, n_drawn, room):
+    """Draw the next feature, or as many as are screened together; return how many are drawn."""
+    features = room.features
+    last = min(n_drawn + AT_ONCE, params.max_features) if screens else n_drawn + 1
+    last = min(last, features.size)
+    while params.shuffle == 1 and n_drawn < last:
+        # Fisher-Yates, a step for each feature that is looked at: most nodes look at a few of many.
+        bits = draw(shuffle_key, u64(n_drawn))
+        # A draw has 32 bits: the high word of the product is a number below the number of features
+        # that are left, without the division of a remainder.
+        other = n_drawn + i64((bits * u64(features.size - n_drawn)) >> S32)
+        room.swapped[n_drawn] = other
+        features[n_drawn], features[other] = features[other], features[n_drawn]
+        n_drawn += 1
+    return last
+
+
+@inlined
+def _prepare_screen(screens, rows, n_rows, packed, room):
+    groups = room.groups
+    if not screens:
+        return i64(0), 0.0
+    is_regression = rows.classes.shape[0] == 0
+    total = groups.total[1] if is_regression else groups.total[1] & MASK
+    return fill_words(
+        n_rows, packed & MASK, is_regression, total, groups.weights, groups.items[0],
+        room.screen.words,
+    )  # fmt: skip
+
+
+@inlined
+def _add_columns(table, rows, node, j, n_drawn, room):
+    """Add up the rows by the codes of features j ... n_drawn - 1, at most ``AT_ONCE``."""
+    features, last = room.features, n_drawn - 1
+    codes, step, apart = codes_of_rows(rows, node.end - node.begin, table.codes.shape)
+    add_words(
+        codes, step, u64(features[j]) * apart, u64(features[min(j + 1, last)]) * apart,
+        u64(features[min(j + 2, last)]) * apart, u64(features[min(j + 3, last)]) * apart,
+        rows.records[node.begin : node.end], room.screen.words, room.screen.table,
+    )  # fmt: skip
+
+
+@inlined
+def _passes(table, rows, node, feature, place, added, unit, packed, parent, room):
+    """Return whether a feature has candidates, but none that beats the best so far."""
+    if table.categorical[feature] == 1:
+        return False
+    code = i64(table.codes[feature, rows.records[node.begin] & LOW_32])
+    root = root_to_beat(room.found[1].score, parent, unit, packed & MASK)
+    n_bins = i64(table.n_bins[feature])
+    return is_passed(room.screen.table[place], code, n_bins, added, root, room.screen)
 
 
 @inlined
@@ -221,9 +281,10 @@ def _look_at_feature(
     # From the fastest way to the one that can do everything: all rows in one vector; rows added up
     # by code, or sorted, without missing values; groups of rows.
     if in_cuts and n <= FEW_ROWS:
+        codes, step, apart = codes_of_rows(rows, n, table.codes.shape)
         found_here = scan_few(
-            column, n_bins, rows.records, node.begin, n, groups, room.few, feature, packed, limits,
-            room.cuts, found,
+            codes, step, u64(feature) * apart, n_bins, rows.records, node.begin, n, groups,
+            room.few, feature, packed, limits, room.cuts, found,
         )  # fmt: skip
         if found_here != NOT_HERE:
             return found_here != NONE

@@ -25,6 +25,9 @@ LOW_32 = u64(0xFFFFFFFF)
 S32 = u64(32)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
+SPARSE = 32
+"""Rows of the table for each row of a node from which on hardly two of these share a cache line of
+a feature's codes: their codes are then read row by row."""
 
 
 class RowArrays(NamedTuple):
@@ -35,6 +38,8 @@ class RowArrays(NamedTuple):
     unit : int
         The packed weight of each row of two classes, if they all have the same and only random
         splits of numeric features are looked at; then a node collects a bit for each row. Else 0.
+    by_feature, by_row : uint8 or uint32, 1-D
+        The codes of the table, feature by feature and, if this pays, row by row; else empty.
     """
 
     classes: np.ndarray
@@ -45,6 +50,17 @@ class RowArrays(NamedTuple):
     unit: int
     output_begin: np.ndarray
     records: np.ndarray
+    by_feature: np.ndarray
+    by_row: np.ndarray
+
+
+@inlined
+def codes_of_rows(rows, n, shape):
+    """Return the codes of the table in the order in which those of n rows are read faster, and how
+    many places two rows, and two features, are apart."""
+    if rows.by_row.size > 0 and n * SPARSE <= shape[1]:
+        return rows.by_row, u64(shape[0]), u64(1)
+    return rows.by_feature, u64(1), u64(shape[1])
 
 
 @inlined

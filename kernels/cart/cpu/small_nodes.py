@@ -51,14 +51,18 @@ class Few(NamedTuple):
 
 
 @inlined
-def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, limits, cuts, found):
+def scan_few(
+    codes, step, first, n_bins, records, begin, n, groups, few, feature, packed, limits, cuts, found
+):
     """Score the cuts of a numeric feature and return ``NONE``, ``SOME`` or ``NOT_HERE``.
 
+    step, first : uint64
+        The code of a row is ``row * step`` places behind the first.
     packed : int64
         Rows and weight of the node.
     """
     for i in range(n):
-        few.codes[i] = column[records[begin + i] & LOW_32]
+        few.codes[i] = codes[(records[begin + i] & LOW_32) * step + first]
     # A bit for each row: the lanes behind the last row still hold codes of another node.
     every_row = (u64(1) << u64(n)) - u64(1)
     if lanes_equal(few.codes, u64(few.codes[0])) & every_row == every_row:

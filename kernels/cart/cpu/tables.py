@@ -22,6 +22,7 @@ from .cuts import SortedCuts
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
+from .screen import AT_ONCE, N_CODES, Screen
 from .small_nodes import FEW_ROWS, Few
 
 # Entries of ``SharedTables.counts``, each on a cache line of its own.
@@ -95,6 +96,7 @@ class ThreadScratch(NamedTuple):
 
     groups: ScanGroups
     few: Few
+    screen: Screen
     cuts: SortedCuts
     block: CandidateBlock
     medians: Medians
@@ -152,6 +154,12 @@ def allocate_rooms(
     return ThreadScratch(
         groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
         few=_few(lines, table.codes.dtype, n if sorts else 0),
+        screen=Screen(
+            words=lines(n),
+            table=lines((AT_ONCE, N_CODES)),
+            sums=lines(N_CODES, np.int32),
+            weights=lines(N_CODES, np.int32),
+        ),
         cuts=_cuts(lines, max(n_groups, n if sorts else 0)),
         block=CandidateBlock(
             left=lines((n_statistics, BLOCK)),
@@ -261,13 +269,19 @@ def room_of(thread, n_threads, rooms):
     """Return the lines of a thread."""
     # Views of the thread's own lines, made field by field: compiled code cannot loop over a tuple
     # whose fields have different types.
-    f, c, b = rooms.few, rooms.cuts, rooms.block
+    f, s, c, b = rooms.few, rooms.screen, rooms.cuts, rooms.block
     return ThreadScratch(
         _groups_of(thread, n_threads, rooms.groups),
         Few(
             _own(f.codes, thread, n_threads),
             _own(f.weights, thread, n_threads),
             _own(f.items, thread, n_threads),
+        ),
+        Screen(
+            _own(s.words, thread, n_threads),
+            _own(s.table, thread, n_threads),
+            _own(s.sums, thread, n_threads),
+            _own(s.weights, thread, n_threads),
         ),
         SortedCuts(
             _own(c.code, thread, n_threads),
