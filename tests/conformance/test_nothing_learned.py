@@ -148,7 +148,10 @@ def test_every_loss_names_what_forbids_splits(loss):
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (GradientBoostingRegressor(subsample=0.05), r"a tree sees 10 \(subsample=0.05\)"),
+        (
+            GradientBoostingRegressor(n_estimators=9, subsample=0.05),
+            r"a tree sees 10 \(subsample=0.05\)",
+        ),
         (RandomForestRegressor(3, max_samples=1), r"a tree sees one row \(max_samples=1\)"),
         (RandomForestRegressor(3, ccp_alpha=1e9), "satisfies ccp_alpha=1000000000.0"),
         (RandomForestRegressor(3, honest=True, min_samples_leaf=60), "a tree sees 100"),
