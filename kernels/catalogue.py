@@ -159,8 +159,8 @@ def statistics() -> Iterator[Entry]:
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
-        arguments = (TABLE, i64, TABLE, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64)
-        arguments = (*arguments, array(f64, 3), array(f64))
+        arguments = (TABLE, i64, i64, TABLE, f64, TABLE, TABLE, *adding, *STATISTICS)
+        arguments = (*arguments, i64, i64, array(f64, 3), array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
@@ -178,7 +178,7 @@ def operations() -> Iterator[Entry]:
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
     steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE, TABLE)
     yield Entry("newton_steps", take_steps, steps, 56)
-    yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
+    yield Entry("log_sum_exp", sum_of_exps, (array(f64, 3), TABLE), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
     arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))
     yield Entry("partition_move", move_apart, arguments, 64)
@@ -214,8 +214,9 @@ def of_leaves() -> Iterator[Entry]:
             yield entry
             arguments = (*features, *cells, leaf, array(f64))
             yield Entry(f"linear_sizes_{dtype}_{kind}", write_sizes, arguments, 48)
-        arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
-        yield Entry(f"traverse_codes_{kind}", walk_codes, (*arguments, array(u32, 2), leaf), 32)
+        nodes = array(i32), array(i32), array(u8), array(i32), array(i32), array(u32, 2)
+        arguments = (array(u8, 2), array(i64), *nodes, array(leaf.dtype, 2))
+        yield Entry(f"traverse_codes_{kind}", walk_codes, arguments, 32)
 
 
 def ranking() -> Iterator[Entry]:

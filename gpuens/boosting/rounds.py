@@ -122,6 +122,7 @@ class BoostingRounds(Rounds):
             The gradients were not finite.
         """
         round_ = self.begin(index)
+        self.share(round_)
         # Leaf values that minimise the loss already, as medians do, need no line search.
         searches = self.training.settings.line_search and not round_.loss.exact_leaves
         trees: list[OutputTree] = []
@@ -146,7 +147,12 @@ class BoostingRounds(Rounds):
         sample = self._sampler.draw(index)
         device, weight = training.device, training.whole_weight
         loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
-        return Round(index, loss, rate, loss.shared(rows.y, rows.raw, device), sample, drop)
+        return Round(index, loss, rate, sample, drop)
+
+    def share(self, round_: Round) -> None:
+        """Compute what the gradients of all outputs share."""
+        rows = self.training.rows
+        round_.shared = round_.loss.shared(rows.y, rows.raw, self.training.device)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:
         """Take the trees that a round leaves out from the raw predictions of the training rows:

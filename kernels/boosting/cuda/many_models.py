@@ -14,11 +14,14 @@ from ...growth.frontier import Frontier
 from ...growth.grow import GrownTrees
 from ...growth.params import NO_RULES, FeatureRules
 from ...leaves.cuda.newton_steps import steps_of_trees
+from ...prediction.cuda.traverse import traverse_codes
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import empty
 from ...runtime.dtypes import Codes, NodeValues, TreeRecords
 from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.cuda.gradients import launch_gradients, lines_in, nothing_to_add
 from ...statistics.cuda.quantise import SIZE, quantise_models
+from ...statistics.cuda.totals import DeviceTotals
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StepLimits, lines_of
 from ..reference.many_models import tree_keys
@@ -114,6 +117,21 @@ def _frontier_of(
     return frontier
 
 
+def gradients_of_models(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+    n_models: int,
+) -> list[DeviceTotals]:
+    rows = lines_in(y), first_class, raw
+    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_models)
+
+
 def newton_steps_of_models(
     trees: Sequence[TreesOfModel],
     g: Array,
@@ -130,6 +148,14 @@ def newton_steps_of_models(
     ]
     values = steps_of_trees(trees[0].batch, g, h, totals, how)
     return [values[own] for own in lines]
+
+
+def find_leaves_of_models(codes: Codes, trees: Sequence[TreesOfModel]) -> None:
+    grown = trees[0].batch
+    traverse_codes(
+        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left, grown.right,
+        grown.leaf, grown.left_codes,
+    )  # fmt: skip
 
 
 def add_values_of_models(

@@ -132,6 +132,12 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
         totals[first + 1] = fixed_point_scale(max_h, n_bits)
 
 
+@device_function
+def line_of(output, n_lines):
+    """Return the line of an output in an array whose lines are those of as many outputs each."""
+    return i64(u32(u32(output) * u32(n_lines)) // u32(cuda.gridDim.y))
+
+
 @functools.cache
 def gradients_kernel(loss: type) -> Any:
     """Return the kernel that is specialised on a class of ``scalars.losses``."""
@@ -163,11 +169,11 @@ def gradients_kernel(loss: type) -> Any:
 
     @kernel
     def gradients_of_chunks(
-        y, first_class, raw, parameter, shift, weight, leaf, values, factor, g, h, n_turns, n_bits,
-        measures, totals,
+        y, first_class, n_classes, raw, parameter, shift, weight, leaf, values, factor, g, h,
+        n_turns, n_bits, measures, totals,
     ):  # fmt: skip
         """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns; ``blockIdx.y`` is
-        the output.
+        the output, one of ``n_classes`` of its model.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
@@ -186,9 +192,12 @@ def gradients_kernel(loss: type) -> Any:
         is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
         output = i64(cuda.blockIdx.y)
-        own_y = y[min(output, i64(y.shape[0]) - 1)]
+        own_y, own_shift = y[line_of(output, y.shape[0])], shift[line_of(output, shift.shape[0])]
+        own_weight = weight[line_of(output, weight.shape[0])]
         own_raw, own_g, own_h, own = raw[output], g[output], h[output], measures[output]
-        class_ = f64(first_class + output if first_class >= 0 else first_class)
+        class_ = f64(first_class)
+        if first_class >= 0:
+            class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
         n = u32(raw.shape[1])
         n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
         place = u32(0)
@@ -206,7 +215,7 @@ def gradients_kernel(loss: type) -> Any:
                     # Write: gradients and hessians of the chunk's rows.
                     size_g, size_h = write_row(
                         u32(chunk * u32(SUM_CHUNK) + k), n, own_y, class_, own_raw, parameter,
-                        shift, weight, leaf, values, factor, own_g, own_h,
+                        own_shift, own_weight, leaf, values, factor, own_g, own_h,
                     )  # fmt: skip
                     top_g = max(top_g, size_g)
                     top_h = max(top_h, size_h)
@@ -278,8 +287,13 @@ def gradients_of_outputs(
     h: Array,
     first_class: int,
 ) -> list[DeviceTotals]:
-    rows = (y if y.ndim == 2 else y[None]), first_class, raw
+    rows = lines_in(y), first_class, raw
     return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h)
+
+
+def lines_in(array: Array) -> Array:
+    """Return an array of lines, or the only one as such an array."""
+    return array if array.ndim == 2 else array[None]
 
 
 def launch_gradients(
@@ -290,9 +304,10 @@ def launch_gradients(
     adding: tuple[Array, Array, float],
     g: Array,
     h: Array,
+    n_models: int = 1,
 ) -> list[DeviceTotals]:
     """Launch the kernel of a loss; ``rows`` are the targets, the class of the first output and the
-    raw predictions."""
+    raw predictions. See ``kernels.boosting.many_models`` about several models."""
     n_outputs, n = g.shape
     chunks = -(-n // SUM_CHUNK)
     # A power of two, as are the blocks: the tree of all chunks is whole.
@@ -302,8 +317,9 @@ def launch_gradients(
     totals = empty(n_outputs * N_VALUES, np.float64)
     launch(
         gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK,
-        *rows, float(loss.parameter), shift, weight, *adding, g, h,
-        n_places // blocks, fixed_point_bits(n), measures, totals,
+        *rows[:2], n_outputs // n_models, rows[2], float(loss.parameter),
+        lines_in(shift), lines_in(weight), *adding, g, h, n_places // blocks,
+        fixed_point_bits(n), measures, totals,
     )  # fmt: skip
     measured = Measured(totals, n_outputs, n)
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
@@ -324,8 +340,9 @@ def measure_chunks(
     measures = zeros((1, ARRIVED + 1, blocks), np.float64)
     launch(
         gradients_kernel(type(loss)), (blocks, 1), BLOCK,
-        y[None], NO_CLASS, raw[None], float(loss.parameter), shift, weight, *nothing_to_add(),
-        g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64),
+        y[None], NO_CLASS, 1, raw[None], float(loss.parameter), shift[None], weight[None],
+        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures,
+        empty(N_VALUES, np.float64),
     )  # fmt: skip
     return measures[0]
 
