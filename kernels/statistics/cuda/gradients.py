@@ -132,20 +132,17 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
         totals[first + 1] = fixed_point_scale(max_h, n_bits)
 
 
-@device_function
-def line_of(output, n_lines):
-    """Return the line of an output in an array whose lines are those of as many outputs each."""
-    return i64(u32(u32(output) * u32(n_lines)) // u32(cuda.gridDim.y))
-
-
 @functools.cache
 def gradients_kernel(loss: type) -> Any:
     """Return the kernel that is specialised on a class of ``scalars.losses``."""
     gradient = formulas_of(loss).gradient
 
     @device_function
-    def write_row(i, n, y, class_, raw, parameter, shift, weight, leaf, values, factor, g, h):
-        """Write the gradient and the hessian of row i of n, and return their sizes."""
+    def write_row(
+        i, n, y, class_, raw, parameter, shift, weight, model, leaf, values, factor, g, h
+    ):  # fmt: skip
+        """Write the gradient and the hessian of row i of n, and return their sizes. ``shift`` and
+        ``weight`` have a line for all models or for each."""
         if i >= n:
             return f32(0), f32(0)
         # The update of the last round, if it was left to this launch, comes first.
@@ -153,16 +150,17 @@ def gradients_kernel(loss: type) -> Any:
         if leaf.shape[0] > 0:
             f += mul(factor, values[u32(leaf[i])])
             raw[i] = f
-        if shift.shape[0] > 0:
-            f -= shift[i]
+        if shift.shape[1] > 0:
+            f -= shift[min(model, u32(shift.shape[0] - 1)), i]
         target = y[i]
         if class_ >= f64(0):
             target = select(target == class_, 1.0, 0.0)
         # In float64; rounded to float32 once, behind the weight.
         g_i, h_i = gradient(target, f, parameter)
-        if weight.shape[0] > 0:
-            g_i = mul(weight[i], g_i)
-            h_i = mul(weight[i], h_i)
+        if weight.shape[1] > 0:
+            w = weight[min(model, u32(weight.shape[0] - 1)), i]
+            g_i = mul(w, g_i)
+            h_i = mul(w, h_i)
         g[i] = f32(g_i)
         h[i] = f32(h_i)
         return abs(f32(g_i)), f32(h_i)
@@ -192,8 +190,9 @@ def gradients_kernel(loss: type) -> Any:
         is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
         output = i64(cuda.blockIdx.y)
-        own_y, own_shift = y[line_of(output, y.shape[0])], shift[line_of(output, shift.shape[0])]
-        own_weight = weight[line_of(output, weight.shape[0])]
+        model = u32(u32(output) // u32(n_classes))
+        # Targets are those of all outputs, or of each model, or of each output.
+        own_y = y[i64(u32(u32(output) * u32(y.shape[0])) // u32(cuda.gridDim.y))]
         own_raw, own_g, own_h, own = raw[output], g[output], h[output], measures[output]
         class_ = f64(first_class)
         if first_class >= 0:
@@ -215,7 +214,7 @@ def gradients_kernel(loss: type) -> Any:
                     # Write: gradients and hessians of the chunk's rows.
                     size_g, size_h = write_row(
                         u32(chunk * u32(SUM_CHUNK) + k), n, own_y, class_, own_raw, parameter,
-                        own_shift, own_weight, leaf, values, factor, own_g, own_h,
+                        shift, weight, model, leaf, values, factor, own_g, own_h,
                     )  # fmt: skip
                     top_g = max(top_g, size_g)
                     top_h = max(top_h, size_h)
