@@ -55,6 +55,7 @@ from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
+from .statistics.cuda.row_draws import count_drawn, list_drawn
 from .statistics.cuda.samples import count_hits, count_rows, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
@@ -154,6 +155,9 @@ def statistics() -> Iterator[Entry]:
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
+    draws = ROWS, i64, array(u64, 2), array(i64, 2)
+    yield Entry("row_draws_count", count_drawn, draws, 48)
+    yield Entry("row_draws_list", list_drawn, (*draws, array(i32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
@@ -186,7 +190,7 @@ def operations() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    samples = array(i32, 2), array(i64, 2)
+    samples = array(i32), array(i64, 2)
     arguments = (*STATISTICS, *samples, i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
 

@@ -107,7 +107,7 @@ class BoostingRounds(Rounds):
         if settings.one_tree:
             values, updates = OneTreeValues, OneTreeUpdates
         self.gradients, self._growth = gradients, growth
-        self._sampler = RowSampler(training, gradients)
+        self.sampler = RowSampler(training, gradients)
         self._leaf_values = values(training, gradients)
         self._updates = updates(training, self.others)
 
@@ -144,7 +144,7 @@ class BoostingRounds(Rounds):
         loss = training.loss.at_round(index)
         rate = loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
-        sample = self._sampler.draw(index)
+        sample = self.sampler.draw(index)
         device, weight = training.device, training.whole_weight
         loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
         return Round(index, loss, rate, sample, drop)

@@ -230,11 +230,11 @@ def test_models_share_other_launches(host, settings, n_classes):
         ]  # fmt: skip
         run_together([partial(model.fit, X, y) for model in models], n_models)
         launched = Counter(launch.name for launch in host.launches)
-        names = (*AROUND_THE_GROWTH, "walk_codes", "sum_of_exps")
+        names = (*AROUND_THE_GROWTH, "walk_codes", "sum_of_exps", "count_drawn", "list_drawn")
         counts.append({name: launched[name] for name in names})
     assert counts[0] == counts[1]
     assert counts[0]["gradients_of_chunks"] == 2
-    assert counts[0]["walk_codes"] == 2 * ("subsample" in settings)
+    assert counts[0]["walk_codes"] == counts[0]["list_drawn"] == 2 * ("subsample" in settings)
 
 
 def test_one_workspace_serves_all_rounds(grown):

@@ -22,6 +22,7 @@ from ...kernels.boosting.many_models import (
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import Codes, Totals
 from ...losses import Loss
+from ...numerics.sampling import draw_samples
 from ..round_data import OutputTree
 
 
@@ -151,7 +152,11 @@ class JoinedRound:
             pass
 
     def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Iterator[None]:
-        for own in asked:
+        try:
+            _draw_rows(asked)
+        except Exception as error:
+            _fail(asked, error)
+        for own in asked if all(own.error is None for own in asked) else ():
             with own.trying():
                 own.round = own.model.begin(own.index)
         well, batches = [own for own in asked if own.error is None], []
@@ -219,6 +224,23 @@ class JoinedRound:
                 if len(well) < len(part):  # the lines of others have no values
                     own.model.add_to_training_rows(own.trees)
                 own.model.add_to_others(own.trees)
+
+
+def _draw_rows(asked: Sequence[AskedRound]) -> None:
+    """Draw the samples of the models whose rows have equal chances, of those of a device with as
+    many rows in one operation."""
+    parts: dict[Hashable, list[AskedRound]] = {}
+    for own in asked:
+        training = own.model.training
+        if own.model.sampler.equal_draw(own.index) is not None:
+            parts.setdefault((training.n_rows, training.device.index), []).append(own)
+    for part in parts.values():
+        training = part[0].model.training
+        draws = [own.model.sampler.equal_draw(own.index) for own in part]
+        with training.device.active():
+            found = draw_samples(training.n_rows, training.rows.weight, draws, training.device)
+        for own, rows in zip(part, found, strict=True):
+            own.model.sampler.given = rows
 
 
 def _fail(asked: Sequence[AskedRound], error: Exception) -> None:

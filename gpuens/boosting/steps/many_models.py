@@ -283,7 +283,7 @@ class RoundsTogether(BoostingRounds):
         training = self.training
         self.gradients = GivenGradients(training, training.loss.n_outputs)
         self._growth = TreeGrowth(training, self.gradients)
-        self._sampler = RowSampler(training, self.gradients)
+        self.sampler = RowSampler(training, self.gradients)
         self._leaf_values = LeafValues(training, self.gradients)
         self._updates = Updates(training, self.others)
 

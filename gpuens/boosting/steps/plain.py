@@ -30,7 +30,7 @@ from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of
 from ...kernels.statistics.quantise import scales_for
 from ...losses import Loss
 from ...losses.leaves import LeafBatch
-from ...numerics.sampling import draw_rows
+from ...numerics.sampling import RowDraw, draw_rows
 from ...numerics.weighted import ordered_sum
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .sampling import (
@@ -62,7 +62,15 @@ def batch_size(
 
 
 class RowSampler:
-    """Draws the rows of the rounds (see ``sampling``)."""
+    """Draws the rows of the rounds (see ``sampling``).
+
+    Attributes
+    ----------
+    given : int32, shape (n_sampled,), or None
+        The rows of the next round, if they have been drawn with those of other models.
+    """
+
+    given: Array | None = None
 
     def __init__(self, training: Training, gradients: Gradients) -> None:
         self._training, self._gradients = training, gradients
@@ -76,6 +84,9 @@ class RowSampler:
             scheme, fraction = "uniform", 1.0
         if scheme == "uniform" and fraction == 1.0:
             return self._weighted_rows
+        given, self.given = self.given, None
+        if given is not None:
+            return Sample(given, device.xp.empty(0, dtype=device.xp.float32))
         if scheme == "uniform":
             return self._uniform(fraction, settings.seed, index)
         if scheme == "balanced":
@@ -89,6 +100,13 @@ class RowSampler:
             )
             chance = mvs_chances(squares, fraction, device, rows.workers)
         return draw_by_chance(chance, rows.weight, settings.seed, index, device, rows.workers)
+
+    def equal_draw(self, index: int) -> RowDraw | None:
+        """Return what decides the rows of a round, if their chances are equal and below 1."""
+        settings, weight = self._training.settings, self._training.rows.weight
+        scheme, fraction = settings.sampling.scheme, settings.sampling.fraction
+        is_equal = scheme == "uniform" and fraction < 1.0 and weight.size == 0
+        return RowDraw(fraction, settings.seed, index) if is_equal else None
 
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training

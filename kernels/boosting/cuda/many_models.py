@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from ...growth import frontier as fr
 from ...growth.cuda.grow import GrowingTrees, start
@@ -83,16 +84,15 @@ def _records_of(g: Array, h: Array, models: Sequence[ModelTrees]) -> tuple[TreeR
     """Return the records of all trees, and how many each has."""
     n_rows = g.shape[1]
     samples = [model.rows for model in models if model.rows.shape[0] > 0]
-    rows = empty((len(samples), max((len(own) for own in samples), default=0)), np.int32)
-    for line, own in enumerate(samples):
-        rows[line, : len(own)] = own
-    of_trees, line = [], 0
+    rows = array_namespace(g).concat(samples) if samples else empty(0, np.int32)
+    of_trees, begin = [], 0
     for model in models:
-        size, own_line = n_rows, -1
+        size, own_begin = n_rows, -1
         if model.rows.shape[0] > 0:
-            size, own_line, line = model.rows.shape[0], line, line + 1
+            size, own_begin = model.rows.shape[0], begin
+            begin += size
         rounding, _, first = model.draws
-        of_trees += [(rounding, first + i, size, own_line) for i in range(len(model.totals))]
+        of_trees += [(rounding, first + i, size, own_begin) for i in range(len(model.totals))]
     own_trees = np.array(of_trees, np.int64)
     scales = [scales_for(own, n_rows) for model in models for own in model.totals]
     return quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
