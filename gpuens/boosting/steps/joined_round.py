@@ -111,7 +111,8 @@ class JoinedModels:
         for own in asked:
             with own.trying():
                 if own.model.gradients.given is None:
-                    own.model.share(own.round)
+                    rows = own.model.training.rows
+                    own.round.shared = own.round.loss.shared(rows.y, rows.raw, self.device)
                 own.totals = own.model.gradients.compute(own.round, own.model.outputs)
 
 
