@@ -55,6 +55,7 @@ from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
+from .statistics.cuda.row_draws import count_drawn, list_drawn
 from .statistics.cuda.samples import count_hits, count_rows, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
@@ -154,13 +155,16 @@ def statistics() -> Iterator[Entry]:
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
+    draws = ROWS, i64, array(u64, 2), array(i64, 2)
+    yield Entry("row_draws_count", count_drawn, draws, 48)
+    yield Entry("row_draws_list", list_drawn, (*draws, array(i32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
-        arguments = (TABLE, i64, TABLE, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64)
-        arguments = (*arguments, array(f64, 3), array(f64))
+        arguments = (TABLE, i64, i64, TABLE, f64, TABLE, TABLE, *adding, *STATISTICS)
+        arguments = (*arguments, i64, i64, array(f64, 3), array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
@@ -178,7 +182,7 @@ def operations() -> Iterator[Entry]:
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
     steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE, TABLE)
     yield Entry("newton_steps", take_steps, steps, 56)
-    yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
+    yield Entry("log_sum_exp", sum_of_exps, (array(f64, 3), TABLE), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
     arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))
     yield Entry("partition_move", move_apart, arguments, 64)
@@ -186,7 +190,7 @@ def operations() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    samples = array(i32, 2), array(i64, 2)
+    samples = array(i32), array(i64, 2)
     arguments = (*STATISTICS, *samples, i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
 
@@ -214,8 +218,9 @@ def of_leaves() -> Iterator[Entry]:
             yield entry
             arguments = (*features, *cells, leaf, array(f64))
             yield Entry(f"linear_sizes_{dtype}_{kind}", write_sizes, arguments, 48)
-        arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
-        yield Entry(f"traverse_codes_{kind}", walk_codes, (*arguments, array(u32, 2), leaf), 32)
+        nodes = array(i32), array(i32), array(u8), array(i32), array(i32), array(u32, 2)
+        arguments = (array(u8, 2), array(i64), *nodes, array(leaf.dtype, 2))
+        yield Entry(f"traverse_codes_{kind}", walk_codes, arguments, 32)
 
 
 def ranking() -> Iterator[Entry]:

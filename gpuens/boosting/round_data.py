@@ -188,13 +188,14 @@ class OutputTree:
             codes, feature = codes.with_features(feature)
         traverse_codes(
             codes,
+            np.array([0, feature.size]),
             feature,
             trees.bin[nodes],
             trees.missing_left[nodes],
             trees.left[nodes],
             trees.right[nodes],
-            leaf,
-            trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
+            leaf[None],
+            trees.left_codes[nodes],
         )
 
 
@@ -233,17 +234,17 @@ class Drop:
 class Round:
     """A round on its way.
 
-    ``rate`` is the factor on its trees; ``shared`` is ``Loss.shared``; ``unchecked`` holds totals
-    of gradients that are still on their way from a GPU; ``drop`` the trees that the raw predictions
-    of the training rows lack until it ends.
+    ``rate`` is the factor on its trees; ``drop`` holds the trees that the raw predictions of the
+    training rows lack until it ends; ``shared`` is ``Loss.shared``, once it is computed;
+    ``unchecked`` holds totals of gradients that are still on their way from a GPU.
     """
 
     index: int
     loss: Loss
     rate: float
-    shared: Array
     sample: Sample
     drop: Drop | None = None
+    shared: Array = field(init=False)
     unchecked: list[Totals] = field(default_factory=list)
 
     @property

@@ -107,7 +107,7 @@ class BoostingRounds(Rounds):
         if settings.one_tree:
             values, updates = OneTreeValues, OneTreeUpdates
         self.gradients, self._growth = gradients, growth
-        self._sampler = RowSampler(training, gradients)
+        self.sampler = RowSampler(training, gradients)
         self._leaf_values = values(training, gradients)
         self._updates = updates(training, self.others)
 
@@ -121,9 +121,11 @@ class BoostingRounds(Rounds):
         ValueError
             The gradients were not finite.
         """
-        round_ = self.begin(index)
+        training, round_ = self.training, self.begin(index)
+        rows = training.rows
+        round_.shared = round_.loss.shared(rows.y, rows.raw, training.device)
         # Leaf values that minimise the loss already, as medians do, need no line search.
-        searches = self.training.settings.line_search and not round_.loss.exact_leaves
+        searches = training.settings.line_search and not round_.loss.exact_leaves
         trees: list[OutputTree] = []
         for outputs in self.batches:
             totals = self.gradients.compute(round_, outputs, self._updates.pending())
@@ -133,7 +135,7 @@ class BoostingRounds(Rounds):
             grown = self._leaf_values.trees(round_, batch)
             trees += grown if searches else self.add(round_, grown, batch)
         if searches:
-            trees = self.add(round_, searched(self.training, round_, trees))
+            trees = self.add(round_, searched(training, round_, trees))
         self.end(round_)
         yield GrownRound(index, trees, round_.drop)
 
@@ -143,10 +145,10 @@ class BoostingRounds(Rounds):
         loss = training.loss.at_round(index)
         rate = loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
-        sample = self._sampler.draw(index)
+        sample = self.sampler.draw(index)
         device, weight = training.device, training.whole_weight
         loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
-        return Round(index, loss, rate, loss.shared(rows.y, rows.raw, device), sample, drop)
+        return Round(index, loss, rate, sample, drop)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:
         """Take the trees that a round leaves out from the raw predictions of the training rows:

@@ -150,7 +150,12 @@ class Loss:
         return y if y.ndim == 1 else y[outputs.start : outputs.stop], NO_CLASS
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
-        """Compute the rows' values that the gradients of all outputs share."""
+        """Compute the rows' values that the gradients of all outputs share.
+
+        A loss that has the ``gradients`` and ``gradients_of_outputs`` of this class also takes raw
+        predictions of several models, (n_models, n_outputs, n_rows), and does not read ``y``; the
+        result has a line a model then, or no rows.
+        """
         return device.xp.empty(0)
 
     def gradients(

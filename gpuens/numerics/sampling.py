@@ -8,9 +8,9 @@ when it is needed instead of being kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -232,12 +232,12 @@ def draw_rows(
         Ascending; empty (meaning all rows) if no worker leaves a row out; ``NO_ROWS`` for none of
         this worker's.
     """
+    if fraction < 1.0 and workers is ONE_WORKER and (device.has_numpy or device.is_gpu):
+        (rows,) = draw_samples(n, weight, [RowDraw(fraction, seed, index)], device)
+        return rows
     everything, keep = device.xp.empty(0, dtype=device.xp.int32), weight > 0
     if fraction < 1.0:
         limit = np.uint64(fraction * 2**32)
-        if device.has_numpy and workers is ONE_WORKER:
-            rows = draw_below(weight, n, int(limit), _key_of_rows(seed, index))
-            return rows if rows.size < n else everything
         keep = small_draws(n, lambda rows: limit, weight, seed, index, device, workers)
     elif weight.size == 0:
         return everything
@@ -246,6 +246,23 @@ def draw_rows(
         return everything
     rows = rows_where(keep, device)
     return rows if rows.size else NO_ROWS
+
+
+class RowDraw(NamedTuple):
+    """What decides which rows a sample has, see ``draw_rows``; the fraction is below 1."""
+
+    fraction: float
+    seed: int
+    number: int
+
+
+def draw_samples(n: int, weight: Array, draws: Sequence[RowDraw], device: Device) -> list[Array]:
+    """Return the rows of several samples, see ``draw_rows``; on a GPU they share launches."""
+    limits = [int(own.fraction * 2**32) for own in draws]
+    keys = [_key_of_rows(own.seed, own.number) for own in draws]
+    everything = device.xp.empty(0, dtype=device.xp.int32)
+    found = draw_below(weight, n, limits, keys)
+    return [rows if rows.size < n else everything for rows in found]
 
 
 def small_draws(

@@ -4,7 +4,7 @@ CUDA. On the CPU, which has nothing to launch, one model comes after the other."
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,6 +79,48 @@ def grow_models(
     return implementation(__name__, g).grow_models(codes, n_bins, g, h, models, rules, owner)
 
 
+def gradients_of_models(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+    n_models: int,
+) -> Sequence[Totals]:
+    """Compute the gradients of all outputs of several models that have as many each, see
+    ``gradients_of_outputs``.
+
+    Parameters
+    ----------
+    loss : a named tuple from ``scalars.losses``
+        Of all outputs.
+    y : float64, shape (n,), (n_models, n) or (n_outputs, n)
+        The target of all outputs, those of each model, or those of each output; on the CPU also
+        uint8.
+    raw : float64, shape (n_outputs, n), contiguous
+        The outputs of a model are beside each other.
+    shift, weight : float64, shape (n,), (n_models, n) or (0,)
+    g, h : float32, shape (n_outputs, n), contiguous
+        Written.
+    first_class : int
+        Of each model.
+    n_models : int
+
+    Returns
+    -------
+    sequence of Totals
+        By output.
+    """
+    op = implementation(__name__, raw)
+    found: Sequence[Totals] = op.gradients_of_models(
+        loss, y, raw, shift, weight, g, h, first_class, n_models
+    )
+    return found
+
+
 def newton_steps_of_models(
     trees: Sequence[GrownTrees],
     g: Array,
@@ -89,6 +131,12 @@ def newton_steps_of_models(
     """Return the Newton steps of each model's trees, see ``newton_steps``; ``trees`` are those of
     ``grow_models`` with the same ``g``, ``h`` and ``models``."""
     return implementation(__name__, g).newton_steps_of_models(trees, g, h, models, limits)
+
+
+def find_leaves_of_models(codes: Codes, trees: Sequence[GrownTrees]) -> None:
+    """Fill in the leaves of the rows that are in none, in the trees of ``grow_models``; see
+    ``traverse_codes``."""
+    implementation(__name__, codes.rows).find_leaves_of_models(codes, trees)
 
 
 def add_values_of_models(

@@ -11,11 +11,11 @@ def log_sum_exp(raw: Array) -> Array:
 
     Parameters
     ----------
-    raw : float64, shape (n_classes, n_rows)
+    raw : float64, shape (n_classes, n_rows) or (n_models, n_classes, n_rows)
 
     Returns
     -------
-    float64, shape (n_rows,)
+    float64, shape (n_rows,) or (n_models, n_rows)
         With the exp and log of ``scalars.elementary``; classes are added in their order.
     """
     return implementation(__name__, raw).log_sum_exp(raw)

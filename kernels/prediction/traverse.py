@@ -79,6 +79,7 @@ def leaf_indices(trees: Trees, X: Array) -> Array:
 
 def traverse_codes(
     codes: Codes | StreamedCodes,
+    offset: np.ndarray,
     feature: Array,
     bin_: Array,
     missing_left: Array,
@@ -87,19 +88,23 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    """Fill the entries of ``leaf`` that do not name a node with the leaf that each row reaches.
+    """Fill the entries of ``leaf`` that do not name a node with the leaf that each row reaches; on
+    CUDA the trees share a launch.
 
     Parameters
     ----------
     codes : Codes
+    offset : int64, shape (n_trees + 1,), NumPy
+        Tree t owns nodes ``offset[t]:offset[t + 1]``; its root comes first. At most
+        ``MOST_OUTPUTS`` trees.
     feature, bin_, left, right : int32, shape (n_nodes,), NumPy
-        One tree; ``feature`` is -1 at a leaf. Node 0 is the root.
+        ``feature`` is -1 at a leaf; children are counted from the root.
     missing_left : uint8, shape (n_nodes,), NumPy
-    leaf : int32 or on CUDA uint16, shape (n_rows,)
+    leaf : int32 or on CUDA uint16, shape (n_trees, n_rows), contiguous
         -1 or ``NO_LEAF``; other entries are kept.
     left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS), NumPy
         The codes that go left at splits by categories, whose bin is -1.
     """
     implementation(__name__, leaf).traverse_codes(
-        codes, feature, bin_, missing_left, left, right, leaf, left_codes
+        codes, offset, feature, bin_, missing_left, left, right, leaf, left_codes
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 
 
-def draw_below(weight: Array, n_rows: int, limit: int, key: int) -> Array:
-    """Return the rows whose draw is below a limit; those of the smallest draw if none is.
+def draw_below(
+    weight: Array, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+) -> tuple[Array, ...]:
+    """Return the rows whose draw is below a limit, or those of the smallest draw if none is, for
+    several samples; on CUDA they share launches, and the host waits for their sizes.
 
     Parameters
     ----------
@@ -15,14 +20,16 @@ def draw_below(weight: Array, n_rows: int, limit: int, key: int) -> Array:
         Rows of weight zero are not drawn, unless all rows have it.
     n_rows : int
         Below 2**31.
-    limit : int
-        The chance of a row times 2**32, below 2**32.
-    key : int
-        Random key below 2**32; the draw of row i is ``draw(key, i)``.
+    limits : sequence of int
+        The chance of a row times 2**32, below 2**32, for each of at most ``MOST_OUTPUTS`` samples.
+    keys : sequence of int
+        Random keys below 2**32; the draw of row i is ``draw(key, i)``.
 
     Returns
     -------
-    int32, shape (n_drawn,)
+    tuple of int32, shape (n_drawn,)
         Ascending.
     """
-    return implementation(__name__, weight).draw_below(weight, n_rows, limit, key)
+    op = implementation(__name__, weight)
+    found: tuple[Array, ...] = op.draw_below(weight, n_rows, limits, keys)
+    return found

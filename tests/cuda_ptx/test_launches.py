@@ -203,6 +203,40 @@ def test_models_share_the_launches_of_one(host, n_models):
     assert launches == len(AROUND_THE_GROWTH) + n_phases * ROUND + AFTER
 
 
+@pytest.mark.parametrize(
+    ("settings", "n_classes"),
+    [
+        ({"subsample": 0.5}, 2),
+        ({"monotonic_cst": [1, 0, 0, 0]}, 2),
+        ({"subsample": 0.5}, 3),
+        ({"class_weight": "balanced"}, 3),
+    ],
+    ids=str,
+)
+def test_models_share_other_launches(host, settings, n_classes):
+    """Those of rows outside the samples, of bounded values, and of classes; samples and weights may
+    be those of some."""
+    X, _ = make_higgs_like(120, 4)
+    y = np.digitize(X[:, 0] + np.sin(3 * X[:, 2]), [-0.5, 0.5][: n_classes - 1])
+    counts = []
+    for n_models in (1, 3):
+        host.launches.clear()
+        models = [
+            GradientBoostingClassifier(
+                n_estimators=2, max_depth=2, min_samples_leaf=2, device="cuda", random_state=k,
+                **(settings if k < 2 or "monotonic_cst" in settings else {}),
+            )
+            for k in range(n_models)
+        ]  # fmt: skip
+        run_together([partial(model.fit, X, y) for model in models], n_models)
+        launched = Counter(launch.name for launch in host.launches)
+        names = (*AROUND_THE_GROWTH, "walk_codes", "sum_of_exps", "count_drawn", "list_drawn")
+        counts.append({name: launched[name] for name in names})
+    assert counts[0] == counts[1]
+    assert counts[0]["gradients_of_chunks"] == 2
+    assert counts[0]["walk_codes"] == counts[0]["list_drawn"] == 2 * ("subsample" in settings)
+
+
 def test_one_workspace_serves_all_rounds(grown):
     X, y = make_higgs_like(200, 4)
     fit(GradientBoostingClassifier, X, y)

@@ -107,8 +107,8 @@ class BinnedTree(NamedTuple):
             codes, feature = codes.with_features(feature)
         leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=device.xp.int32)
         traverse_codes(
-            codes, feature, self.bin, self.missing_left, self.left, self.right, leaf,
-            self.left_codes,
+            codes, np.array([0, feature.size]), feature, self.bin, self.missing_left, self.left,
+            self.right, leaf[None], self.left_codes,
         )  # fmt: skip
         return leaf
 

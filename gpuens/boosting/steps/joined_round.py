@@ -13,14 +13,16 @@ from typing import Any, cast
 
 from ...kernels.boosting.many_models import (
     add_values_of_models,
+    find_leaves_of_models,
+    gradients_of_models,
     grow_models,
     lines_of,
     newton_steps_of_models,
 )
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import Codes, Totals
-from ...kernels.statistics.gradients import gradients_of_outputs
 from ...losses import Loss
+from ...numerics.sampling import draw_samples
 from ..round_data import OutputTree
 
 
@@ -56,8 +58,10 @@ class JoinedModels:
     owner : hashable
         Of the workspaces that they grow in.
     raw, g, h : float64 and float32, shape (n_trees, n_rows), on the device
-    target : Array or None
-        Of all trees, or of each, where one launch may compute the gradients of all.
+    target, weight : Array
+        Of all trees, or lines of each model or tree, where ``is_one_launch``.
+    is_one_launch : bool
+        Whether one launch may compute the gradients of all.
     """
 
     def __init__(self, models: Sequence[Any], owner: Hashable) -> None:
@@ -74,38 +78,56 @@ class JoinedModels:
             self.raw[own] = model.training.rows.raw
             model.training.rows.raw = self.raw[own]
             model.gradients.g, model.gradients.h = self.g[own], self.h[own]
-        self.target = self._common_target()
+        losses = [model.training.loss for model in models]
+        self.is_one_launch = all(map(_is_plain, losses)) and len(set(map(type, losses))) == 1
+        if self.is_one_launch:
+            self._join_rows([model.training for model in models])
 
-    def _common_target(self) -> Array | None:
-        """Return the target, or None: losses of several outputs share more than a launch, and
-        weights that differ would need one each."""
-        trainings = [model.training for model in self.models]
-        first = trainings[0]
-        for own in trainings:
-            loss = type(own.loss)
-            is_plain = loss.gradients is Loss.gradients and loss.shared is Loss.shared
-            if own.loss.n_outputs > 1 or not is_plain or loss is not type(first.loss):
-                return None
-            if not are_equal(own.rows.weight, first.rows.weight):
-                return None
-        targets = [own.loss.targets(own.rows.y, 0, own.device) for own in trainings]
-        if all(are_equal(own, targets[0]) for own in targets):
-            return targets[0]
-        return first.device.xp.stack(targets)
+    def _join_rows(self, trainings: Sequence[Any]) -> None:
+        """Join the targets and weights of models."""
+        first, xp = trainings[0], self.device.xp
+        found = [own.loss.joint_targets(own.rows.y, range(own.loss.n_outputs)) for own in trainings]
+        self._first_class = found[0][1]
+        self.target = _joined([target for target, _ in found], xp)
+        weights = [own.rows.weight for own in trainings]
+        if any(own.size for own in weights):
+            weights = [own if own.size else xp.ones(first.n_rows) for own in weights]
+        self.weight = _joined(weights, xp)
 
     def compute_gradients(self, asked: Sequence[AskedRound]) -> None:
         """Compute the gradients of a round of all models."""
         losses = [own.round.loss for own in asked]
-        if self.target is not None and len({loss.formula(0) for loss in losses}) == 1:
-            nothing, weight = self.raw[0, :0], self.models[0].training.rows.weight
-            totals = gradients_of_outputs(
-                losses[0].formula(0), self.target, self.raw, nothing, weight, self.g, self.h
-            )
-            for own, found in zip(asked, totals, strict=True):
-                own.model.gradients.given = [found]
+        formulas = {loss.formula(k) for loss in losses for k in range(loss.n_outputs)}
+        if self.is_one_launch and len(formulas) == 1:
+            n_models, n_rows = len(asked), self.raw.shape[1]
+            raw = self.raw.reshape(n_models, -1, n_rows)
+            shared = losses[0].shared(self.target, raw, self.device)
+            totals = gradients_of_models(
+                formulas.pop(), self.target, self.raw, shared, self.weight, self.g, self.h,
+                self._first_class, n_models,
+            )  # fmt: skip
+            for own, lines in zip(asked, lines_of([raw.shape[1]] * n_models), strict=True):
+                own.model.gradients.given = totals[lines]
         for own in asked:
             with own.trying():
+                if own.model.gradients.given is None:
+                    rows = own.model.training.rows
+                    own.round.shared = own.round.loss.shared(rows.y, rows.raw, self.device)
                 own.totals = own.model.gradients.compute(own.round, own.model.outputs)
+
+
+def _is_plain(loss: Loss) -> bool:
+    """Return whether the gradients of a loss are those of one formula."""
+    kind = type(loss)
+    is_of_one = kind.gradients is Loss.gradients
+    return is_of_one and kind.gradients_of_outputs is Loss.gradients_of_outputs
+
+
+def _joined(arrays: Sequence[Array], xp: Any) -> Array:
+    """Return the array of rows that models have in common, or the lines of one after the other."""
+    if arrays[0].ndim == 1 and all(are_equal(own, arrays[0]) for own in arrays):
+        return arrays[0]
+    return xp.concat([own if own.ndim == 2 else own[None] for own in arrays])
 
 
 class JoinedRound:
@@ -131,7 +153,11 @@ class JoinedRound:
             pass
 
     def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Iterator[None]:
-        for own in asked:
+        try:
+            _draw_rows(asked)
+        except Exception as error:
+            _fail(asked, error)
+        for own in asked if all(own.error is None for own in asked) else ():
             with own.trying():
                 own.round = own.model.begin(own.index)
         well, batches = [own for own in asked if own.error is None], []
@@ -188,6 +214,8 @@ class JoinedRound:
         for own, trees, steps in zip(part, grown, values, strict=True):
             with own.trying():
                 own.model.take(own, trees, steps)
+        if any(own.round.sample.rows.size for own in part):  # growth has seen no other leaves
+            find_leaves_of_models(cast(Codes, part[0].model.training.rows.codes), grown)
         well = [own for own in part if own.error is None]
         if len(well) == len(part):
             found = [[tree.values for tree in own.trees] for own in part]
@@ -197,6 +225,23 @@ class JoinedRound:
                 if len(well) < len(part):  # the lines of others have no values
                     own.model.add_to_training_rows(own.trees)
                 own.model.add_to_others(own.trees)
+
+
+def _draw_rows(asked: Sequence[AskedRound]) -> None:
+    """Draw the samples of the models whose rows have equal chances, of those of a device with as
+    many rows in one operation."""
+    parts: dict[Hashable, list[AskedRound]] = {}
+    for own in asked:
+        training = own.model.training
+        if own.model.sampler.equal_draw(own.index) is not None:
+            parts.setdefault((training.n_rows, training.device.index), []).append(own)
+    for part in parts.values():
+        training = part[0].model.training
+        draws = [own.model.sampler.equal_draw(own.index) for own in part]
+        with training.device.active():
+            found = draw_samples(training.n_rows, training.rows.weight, draws, training.device)
+        for own, rows in zip(part, found, strict=True):
+            own.model.sampler.given = rows
 
 
 def _fail(asked: Sequence[AskedRound], error: Exception) -> None:

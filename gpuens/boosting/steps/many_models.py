@@ -31,7 +31,6 @@ from ...kernels.boosting.many_models import (
 )
 from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
-from ...losses import Loss
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
 from .joined_round import AskedRound, JoinedModels, JoinedRound, are_equal
@@ -44,6 +43,7 @@ from .plain import (
     Updates,
     batch_size,
     params_of,
+    takes_newton_steps,
 )
 
 Result = TypeVar("Result")
@@ -283,7 +283,7 @@ class RoundsTogether(BoostingRounds):
         training = self.training
         self.gradients = GivenGradients(training, training.loss.n_outputs)
         self._growth = TreeGrowth(training, self.gradients)
-        self._sampler = RowSampler(training, self.gradients)
+        self.sampler = RowSampler(training, self.gradients)
         self._leaf_values = LeafValues(training, self.gradients)
         self._updates = Updates(training, self.others)
 
@@ -303,9 +303,8 @@ class RoundsTogether(BoostingRounds):
 
     @property
     def takes_steps(self) -> bool:
-        """Whether the values of leaves are Newton steps as they are."""
-        is_plain = type(self.training.loss).leaf_values is Loss.leaf_values
-        return is_plain and not self.training.settings.rules.monotone.any()
+        """Whether the values of leaves are Newton steps, which may have bounds."""
+        return takes_newton_steps(self.training.loss)
 
     def start(self, index: int) -> Any:
         meeting = meeting_here.get()
@@ -335,12 +334,9 @@ class RoundsTogether(BoostingRounds):
         return StepLimits(params.l2, params.min_sum_hessian, largest)
 
     def take(self, asked: AskedRound, trees: Any, values: Any) -> None:
-        """Take the trees of a round, whose values may be known, and find the leaves of the rows
-        that they have not been grown on."""
+        """Take the trees of a round, whose values may be known."""
         batch = Batch(self.outputs, asked.totals, trees, values)
         asked.trees = self._leaf_values.trees(asked.round, batch)
-        for tree in asked.trees if asked.round.sample.rows.size else ():
-            tree.find_leaves(self.training.rows.codes, tree.leaf)
 
     def add_to_training_rows(self, trees: list[OutputTree]) -> None:
         self._updates.add_to_training_rows(trees)

@@ -3,7 +3,7 @@ of their leaves, and new raw predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from ...devices.placement import Device, to_numpy
 from ...kernels.growth.frontier import most_slots
 from ...kernels.growth.grow import GrownTrees, grow, records_for
 from ...kernels.growth.params import GrowthParams
+from ...kernels.growth.sparse_codes import SparseCodes
 from ...kernels.leaves.inner_nodes import bound_values
+from ...kernels.prediction.traverse import traverse_codes
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import (
     NO_ROWS,
@@ -28,7 +30,7 @@ from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of
 from ...kernels.statistics.quantise import scales_for
 from ...losses import Loss
 from ...losses.leaves import LeafBatch
-from ...numerics.sampling import draw_rows
+from ...numerics.sampling import RowDraw, draw_rows
 from ...numerics.weighted import ordered_sum
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .sampling import (
@@ -60,7 +62,15 @@ def batch_size(
 
 
 class RowSampler:
-    """Draws the rows of the rounds (see ``sampling``)."""
+    """Draws the rows of the rounds (see ``sampling``).
+
+    Attributes
+    ----------
+    given : int32, shape (n_sampled,), or None
+        The rows of the next round, if they have been drawn with those of other models.
+    """
+
+    given: Array | None = None
 
     def __init__(self, training: Training, gradients: Gradients) -> None:
         self._training, self._gradients = training, gradients
@@ -74,6 +84,9 @@ class RowSampler:
             scheme, fraction = "uniform", 1.0
         if scheme == "uniform" and fraction == 1.0:
             return self._weighted_rows
+        given, self.given = self.given, None
+        if given is not None:
+            return Sample(given, device.xp.empty(0, dtype=device.xp.float32))
         if scheme == "uniform":
             return self._uniform(fraction, settings.seed, index)
         if scheme == "balanced":
@@ -87,6 +100,13 @@ class RowSampler:
             )
             chance = mvs_chances(squares, fraction, device, rows.workers)
         return draw_by_chance(chance, rows.weight, settings.seed, index, device, rows.workers)
+
+    def equal_draw(self, index: int) -> RowDraw | None:
+        """Return what decides the rows of a round, if their chances are equal and below 1."""
+        settings, weight = self._training.settings, self._training.rows.weight
+        scheme, fraction = settings.sampling.scheme, settings.sampling.fraction
+        is_equal = scheme == "uniform" and fraction < 1.0 and weight.size == 0
+        return RowDraw(fraction, settings.seed, index) if is_equal else None
 
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training
@@ -330,8 +350,8 @@ class LeafValues:
         values = batch.values
         if values is None:
             values = round_.loss.leaf_values(self.leaf_batch(round_, batch), batch.outputs)
-            if self._is_monotone:
-                values = self._bounded(batch, values)
+        if self._is_monotone:
+            values = self._bounded(batch, values)
         trees, rate = batch.trees, round_.rate
         return [OutputTree(trees, i, k, values[i], rate) for i, k in enumerate(batch.outputs)]
 
@@ -381,25 +401,30 @@ class Updates:
 
     def add(self, round_: Round, trees: list[OutputTree]) -> None:
         """Add the trees of some outputs, one after the other, to all raw predictions."""
-        rows = self.training.rows
-
-        def see(tree: OutputTree) -> None:
-            tree.find_leaves(rows.codes, tree.leaf)
-
         if round_.sample.rows.size:  # growth has only seen the leaves of the sample
-            each(see, trees, rows.raw[0])
+            for own in _batches_of(trees):
+                self._find_leaves(own)
         self.add_to_training_rows(trees)
         self.add_to_others(trees)
 
+    def _find_leaves(self, trees: list[OutputTree]) -> None:
+        """Find the leaves of the training rows that the trees of a batch have not been grown on."""
+        codes, grown = self.training.rows.codes, trees[0].trees
+        if isinstance(codes, SparseCodes):  # the dense codes of one tree's features at a time
+            each(lambda tree: tree.find_leaves(codes, tree.leaf), trees, trees[0].leaf)
+        else:
+            traverse_codes(
+                codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
+                grown.right, grown.leaf, grown.left_codes,
+            )  # fmt: skip
+
     def add_to_training_rows(self, trees: list[OutputTree]) -> None:
         """Add trees whose leaves are known."""
-        rows, begin = self.training.rows, 0
-        while begin < len(trees):  # one batch of them after the other
-            leaf, output = trees[begin].trees.leaf, trees[begin].output
-            own = trees[begin : begin + len(leaf)]
+        rows = self.training.rows
+        for own in _batches_of(trees):
+            leaf, output = own[0].trees.leaf, own[0].output
             values, factors = [tree.values for tree in own], [tree.factor for tree in own]
             add_values_of_trees(rows.raw[output : output + len(own)], leaf, values, factors)
-            begin += len(own)
 
     def add_to_others(self, trees: list[OutputTree]) -> None:
         """Add trees to the raw predictions of the evaluation sets."""
@@ -418,3 +443,12 @@ class Updates:
     def add_tree(self, tree: OutputTree, leaf: Array, rows: TrainingRows) -> None:
         """Add a tree to the raw predictions of rows whose leaves are known."""
         add_leaf_values(rows.raw[tree.output], leaf, tree.values, tree.factor)
+
+
+def _batches_of(trees: list[OutputTree]) -> Iterator[list[OutputTree]]:
+    """Yield the trees of one batch after the other."""
+    begin = 0
+    while begin < len(trees):
+        own = trees[begin : begin + len(trees[begin].trees.leaf)]
+        yield own
+        begin += len(own)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from ...growth import frontier as fr
 from ...growth.cuda.grow import GrowingTrees, start
@@ -14,11 +15,14 @@ from ...growth.frontier import Frontier
 from ...growth.grow import GrownTrees
 from ...growth.params import NO_RULES, FeatureRules
 from ...leaves.cuda.newton_steps import steps_of_trees
+from ...prediction.cuda.traverse import traverse_codes
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import empty
 from ...runtime.dtypes import Codes, NodeValues, TreeRecords
 from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.cuda.gradients import launch_gradients, lines_in, nothing_to_add
 from ...statistics.cuda.quantise import SIZE, quantise_models
+from ...statistics.cuda.totals import DeviceTotals
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StepLimits, lines_of
 from ..reference.many_models import tree_keys
@@ -80,16 +84,15 @@ def _records_of(g: Array, h: Array, models: Sequence[ModelTrees]) -> tuple[TreeR
     """Return the records of all trees, and how many each has."""
     n_rows = g.shape[1]
     samples = [model.rows for model in models if model.rows.shape[0] > 0]
-    rows = empty((len(samples), max((len(own) for own in samples), default=0)), np.int32)
-    for line, own in enumerate(samples):
-        rows[line, : len(own)] = own
-    of_trees, line = [], 0
+    rows = array_namespace(g).concat(samples) if samples else empty(0, np.int32)
+    of_trees, begin = [], 0
     for model in models:
-        size, own_line = n_rows, -1
+        size, own_begin = n_rows, -1
         if model.rows.shape[0] > 0:
-            size, own_line, line = model.rows.shape[0], line, line + 1
+            size, own_begin = model.rows.shape[0], begin
+            begin += size
         rounding, _, first = model.draws
-        of_trees += [(rounding, first + i, size, own_line) for i in range(len(model.totals))]
+        of_trees += [(rounding, first + i, size, own_begin) for i in range(len(model.totals))]
     own_trees = np.array(of_trees, np.int64)
     scales = [scales_for(own, n_rows) for model in models for own in model.totals]
     return quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
@@ -114,6 +117,21 @@ def _frontier_of(
     return frontier
 
 
+def gradients_of_models(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+    n_models: int,
+) -> list[DeviceTotals]:
+    rows = lines_in(y), first_class, raw
+    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_models)
+
+
 def newton_steps_of_models(
     trees: Sequence[TreesOfModel],
     g: Array,
@@ -130,6 +148,14 @@ def newton_steps_of_models(
     ]
     values = steps_of_trees(trees[0].batch, g, h, totals, how)
     return [values[own] for own in lines]
+
+
+def find_leaves_of_models(codes: Codes, trees: Sequence[TreesOfModel]) -> None:
+    grown = trees[0].batch
+    traverse_codes(
+        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left, grown.right,
+        grown.leaf, grown.left_codes,
+    )  # fmt: skip
 
 
 def add_values_of_models(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...growth.grow import GrownTrees, grow, records_for
 from ...growth.params import NO_RULES, FeatureRules
 from ...leaves.newton_steps import newton_steps
+from ...prediction.traverse import traverse_codes
 from ...runtime.arrays import Array
-from ...runtime.dtypes import Codes, NodeValues
+from ...runtime.dtypes import Codes, NodeValues, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.gradients import gradients_of_outputs
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StepLimits, lines_of
 
@@ -47,6 +50,35 @@ def grow_models(
     return grown
 
 
+def gradients_of_models(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+    n_models: int,
+) -> list[Totals]:
+    totals: list[Totals] = []
+    for k, own in enumerate(lines_of([raw.shape[0] // n_models] * n_models)):
+        of_rows = (_of_model(each, k, n_models) for each in (y, shift, weight))
+        own_y, own_shift, own_weight = of_rows
+        totals += gradients_of_outputs(
+            loss, own_y, raw[own, ...], own_shift, own_weight, g[own, ...], h[own, ...], first_class
+        )
+    return totals
+
+
+def _of_model(array: Array, k: int, n_models: int) -> Array:
+    """Return the lines of model k, or the only one of all, or of the model, without its axis."""
+    if array.ndim == 1:
+        return array
+    size = array.shape[0] // n_models
+    return array[k, ...] if size == 1 else array[k * size : (k + 1) * size, ...]
+
+
 def newton_steps_of_models(
     trees: Sequence[GrownTrees],
     g: Array,
@@ -59,6 +91,14 @@ def newton_steps_of_models(
         newton_steps(grown, g[own, ...], h[own, ...], model.totals, *how)
         for grown, own, model, how in zip(trees, lines, models, limits, strict=True)
     ]
+
+
+def find_leaves_of_models(codes: Codes, trees: Sequence[GrownTrees]) -> None:
+    for grown in trees:
+        traverse_codes(
+            codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
+            grown.right, grown.leaf, grown.left_codes,
+        )  # fmt: skip
 
 
 def add_values_of_models(

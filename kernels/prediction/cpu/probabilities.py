@@ -51,6 +51,8 @@ def _worker(thread, n_threads, barrier, raw, out):
 
 
 def log_sum_exp(raw: Array) -> Array:
+    if raw.ndim == 3:
+        return np.stack([log_sum_exp(of_model) for of_model in raw])
     out = np.empty(raw.shape[1])
     run(_worker, threads_for(raw.size), raw, out)
     return out

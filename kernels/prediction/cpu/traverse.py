@@ -20,6 +20,7 @@ from ...runtime.compilation import inlined, kernel, kernel_without_allocation
 from ...runtime.cpu.table import table_of
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
+from ...runtime.each import each
 from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
 from ..traverse import Trees
 from . import blocks, deep
@@ -220,6 +221,7 @@ def _codes_worker(
 
 def traverse_codes(
     codes: Codes,
+    offset: np.ndarray,
     feature: Array,
     bin_: Array,
     missing_left: Array,
@@ -228,7 +230,12 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    run(
-        _codes_worker, threads_for(16 * leaf.size),
-        codes.rows, feature, bin_, missing_left, left, right, left_codes, leaf,
-    )  # fmt: skip
+    def walk(tree: int) -> None:
+        own, nodes = leaf[tree], slice(offset[tree], offset[tree + 1])
+        run(
+            _codes_worker, threads_for(16 * own.size),
+            codes.rows, feature[nodes], bin_[nodes], missing_left[nodes], left[nodes], right[nodes],
+            left_codes[nodes], own,
+        )  # fmt: skip
+
+    each(walk, range(len(leaf)), leaf[0])

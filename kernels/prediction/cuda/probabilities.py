@@ -9,35 +9,35 @@ from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, ker
 from ...runtime.dtypes import RAW
 from ...scalars.elementary import exp, is_far, log, sigmoid, within
 
-u32 = np.uint32
+i64, u32 = np.int64, np.uint32
 BLOCK = block_size(256)
 
 
 @kernel
 def sum_of_exps(raw, out):
-    """One row a thread, which reads a column of ``raw`` twice: neighbours read neighbours."""
-    n_classes = raw.shape[0]
-    n = u32(raw.shape[1])
+    """One row a thread, which reads a column of ``raw`` twice: neighbours read neighbours.
+    ``blockIdx.y`` is the model."""
+    own, own_out = raw[i64(cuda.blockIdx.y)], out[i64(cuda.blockIdx.y)]
+    n_classes = own.shape[0]
+    n = u32(own.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
-        largest = raw[u32(0), i]
+        largest = own[u32(0), i]
         for k in range(1, n_classes):
-            largest = max(largest, raw[u32(k), i])
+            largest = max(largest, own[u32(k), i])
         total = 0.0
         for k in range(n_classes):
-            total += exp(raw[u32(k), i] - largest)
-        out[i] = largest + log(total)
+            total += exp(own[u32(k), i] - largest)
+        own_out[i] = largest + log(total)
         i = u32(i + cuda.gridsize(1))
 
 
 def log_sum_exp(raw: Array) -> Array:
-    out = empty(raw.shape[1], RAW)
-    launch(sum_of_exps, blocks_for_rows(raw.shape[1], BLOCK), BLOCK, raw, out)
-    return out
-
-
-u32 = np.uint32
-BLOCK = block_size(256)
+    of_models = raw if raw.ndim == 3 else raw[None]
+    out = empty((of_models.shape[0], raw.shape[-1]), RAW)
+    blocks = blocks_for_rows(raw.shape[-1], BLOCK), of_models.shape[0]
+    launch(sum_of_exps, blocks, BLOCK, of_models, out)
+    return out if raw.ndim == 3 else out[0]
 
 
 @kernel

@@ -33,8 +33,8 @@ from ..traverse import Trees
 from . import deep, perfect_trees
 from .rows import cells_of
 
-u32, u64, f64 = np.uint32, np.uint64, np.float64
-FEW_BLOCK = block_size(128)
+i64, u32, u64, f64 = np.int64, np.uint32, np.uint64, np.float64
+BLOCK, FEW_BLOCK = block_size(256), block_size(128)
 
 
 @device_function
@@ -196,21 +196,21 @@ def _nodes(trees: Trees, X: Array) -> deep.PackedNodes | None:
     return deep.nodes_of(trees, X, perfect_trees.shape_of(trees).n_largest)
 
 
-u32 = np.uint32
-BLOCK = block_size(256)
-
-
 @kernel
-def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf):
-    """One row a thread. It reads the row-major codes: a row's codes share few sectors, while
-    the columns that neighbouring threads need soon differ."""
-    n = u32(leaf.shape[0])
+def walk_codes(rows, offset, feature, bin_, missing_left, left, right, left_codes, leaf):
+    """One row a thread; ``blockIdx.y`` is the tree. It reads the row-major codes: a row's codes
+    share few sectors, while the columns that neighbouring threads need soon differ."""
+    tree = i64(cuda.blockIdx.y)
+    root = u32(offset[tree])
+    n_nodes = u32(offset[tree + 1] - offset[tree])
+    own_leaf = leaf[tree]
+    n = u32(own_leaf.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
         # Rows of the tree's sample got their leaf while it grew; the others have a mark that is,
         # unsigned, above all nodes.
-        if u32(leaf[i]) >= u32(feature.shape[0]):
-            node = u32(0)
+        if u32(own_leaf[i]) >= n_nodes:
+            node = root
             while feature[node] >= 0:
                 code = rows[i, u32(feature[node])]
                 if bin_[node] >= 0:
@@ -218,15 +218,16 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf)
                 else:
                     goes_left = is_left_category(left_codes[node, u32(code >> 5)], code)
                 if goes_left:
-                    node = u32(left[node])
+                    node = u32(root + u32(left[node]))
                 else:
-                    node = u32(right[node])
-            leaf[i] = node
+                    node = u32(root + u32(right[node]))
+            own_leaf[i] = u32(node - root)
         i = u32(i + cuda.gridsize(1))
 
 
 def traverse_codes(
     codes: Codes | StreamedCodes,
+    offset: np.ndarray,
     feature: Array,
     bin_: Array,
     missing_left: Array,
@@ -235,13 +236,21 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    tree = upload(feature, bin_, missing_left, left, right, left_codes)
-    pieces = [(0, codes.rows)]
+    trees = upload(offset, feature, bin_, missing_left, left, right, left_codes)
     if isinstance(codes, StreamedCodes):
         chunks = chunks_of(codes)
-        walked = chunks.walk(codes.rows, codes.will_need)
-        pieces = ((k * chunks.size, rows) for k, rows in walked)
-    for first, rows in pieces:
-        blocks = blocks_for_rows(rows.shape[0], BLOCK)
-        own = leaf[first : first + rows.shape[0]]
-        launch(walk_codes, blocks, BLOCK, rows, *tree, own)
+        for k, rows in chunks.walk(codes.rows, codes.will_need):
+            first = k * chunks.size
+            # A tree at a time: the leaves of a chunk's rows are a line each.
+            for t in range(leaf.shape[0]):
+                own = trees[0][t : t + 2], *trees[1:]
+                launch_walk(rows, own, leaf[t : t + 1, first : first + rows.shape[0]])
+    else:
+        launch_walk(codes.rows, trees, leaf)
+
+
+def launch_walk(rows: Array, trees: tuple[Array, ...], leaf: Array) -> None:
+    """Launch the kernel for rows of codes and trees on the device, the first array of which are
+    their offsets."""
+    blocks = blocks_for_rows(rows.shape[0], BLOCK), leaf.shape[0]
+    launch(walk_codes, blocks, BLOCK, rows, *trees, leaf)

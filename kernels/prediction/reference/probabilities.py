@@ -18,10 +18,10 @@ within = vectorise(elementary.within)
 def log_sum_exp(raw: Array) -> Array:
     """The classes one after another, each for all rows."""
     xp = array_namespace(raw)
-    largest = xp.max(raw, axis=0)
+    largest = xp.max(raw, axis=-2)
     total = xp.zeros_like(largest)
-    for k in range(raw.shape[0]):
-        total = total + exp(raw[k, :] - largest)
+    for k in range(raw.shape[-2]):
+        total = total + exp(raw[..., k, :] - largest)
     return largest + log(total)
 
 

@@ -95,6 +95,7 @@ def _leaves(trees: Trees, tree: int, X: Array) -> Array:
 
 def traverse_codes(
     codes: Codes,
+    offset: np.ndarray,
     feature: Array,
     bin_: Array,
     missing_left: Array,
@@ -103,7 +104,26 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    """Every row takes part; the entries that were set are kept at the end."""
+    """One tree after another. Every row takes part; the entries that were set are kept at the
+    end."""
+    for t in range(leaf.shape[0]):
+        own = slice(int(offset[t]), int(offset[t + 1]))
+        _walk_codes(
+            codes, feature[own], bin_[own], missing_left[own], left[own], right[own], leaf[t, ...],
+            left_codes[own],
+        )  # fmt: skip
+
+
+def _walk_codes(
+    codes: Codes,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    leaf: Array,
+    left_codes: np.ndarray,
+) -> None:
     xp = array_namespace(leaf)
     sets = np.zeros((len(bin_), N_SLOTS), np.int32)
     for node, words in enumerate(left_codes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.compilation import inner, kernel_without_allocation
@@ -36,6 +38,11 @@ def _draw_below(weight, limit, key, rows):
     return m
 
 
-def draw_below(weight: np.ndarray, n_rows: int, limit: int, key: int) -> np.ndarray:
-    rows = np.empty(n_rows + 1, np.int32)
-    return rows[: _draw_below(weight, u64(limit), u64(key), rows)]
+def draw_below(
+    weight: np.ndarray, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+) -> tuple[np.ndarray, ...]:
+    samples = []
+    for limit, key in zip(limits, keys, strict=True):
+        rows = np.empty(n_rows + 1, np.int32)
+        samples.append(rows[: _draw_below(weight, u64(limit), u64(key), rows)])
+    return tuple(samples)

@@ -138,8 +138,11 @@ def gradients_kernel(loss: type) -> Any:
     gradient = formulas_of(loss).gradient
 
     @device_function
-    def write_row(i, n, y, class_, raw, parameter, shift, weight, leaf, values, factor, g, h):
-        """Write the gradient and the hessian of row i of n, and return their sizes."""
+    def write_row(
+        i, n, y, class_, raw, parameter, shift, weight, model, leaf, values, factor, g, h
+    ):  # fmt: skip
+        """Write the gradient and the hessian of row i of n, and return their sizes. ``shift`` and
+        ``weight`` have a line for all models or for each."""
         if i >= n:
             return f32(0), f32(0)
         # The update of the last round, if it was left to this launch, comes first.
@@ -147,27 +150,28 @@ def gradients_kernel(loss: type) -> Any:
         if leaf.shape[0] > 0:
             f += mul(factor, values[u32(leaf[i])])
             raw[i] = f
-        if shift.shape[0] > 0:
-            f -= shift[i]
+        if shift.shape[1] > 0:
+            f -= shift[min(model, u32(shift.shape[0] - 1)), i]
         target = y[i]
         if class_ >= f64(0):
             target = select(target == class_, 1.0, 0.0)
         # In float64; rounded to float32 once, behind the weight.
         g_i, h_i = gradient(target, f, parameter)
-        if weight.shape[0] > 0:
-            g_i = mul(weight[i], g_i)
-            h_i = mul(weight[i], h_i)
+        if weight.shape[1] > 0:
+            w = weight[min(model, u32(weight.shape[0] - 1)), i]
+            g_i = mul(w, g_i)
+            h_i = mul(w, h_i)
         g[i] = f32(g_i)
         h[i] = f32(h_i)
         return abs(f32(g_i)), f32(h_i)
 
     @kernel
     def gradients_of_chunks(
-        y, first_class, raw, parameter, shift, weight, leaf, values, factor, g, h, n_turns, n_bits,
-        measures, totals,
+        y, first_class, n_classes, raw, parameter, shift, weight, leaf, values, factor, g, h,
+        n_turns, n_bits, measures, totals,
     ):  # fmt: skip
         """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns; ``blockIdx.y`` is
-        the output.
+        the output, one of ``n_classes`` of its model.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
@@ -186,9 +190,13 @@ def gradients_kernel(loss: type) -> Any:
         is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
         output = i64(cuda.blockIdx.y)
-        own_y = y[min(output, i64(y.shape[0]) - 1)]
+        model = u32(u32(output) // u32(n_classes))
+        # Targets are those of all outputs, or of each model, or of each output.
+        own_y = y[i64(u32(u32(output) * u32(y.shape[0])) // u32(cuda.gridDim.y))]
         own_raw, own_g, own_h, own = raw[output], g[output], h[output], measures[output]
-        class_ = f64(first_class + output if first_class >= 0 else first_class)
+        class_ = f64(first_class)
+        if first_class >= 0:
+            class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
         n = u32(raw.shape[1])
         n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
         place = u32(0)
@@ -206,7 +214,7 @@ def gradients_kernel(loss: type) -> Any:
                     # Write: gradients and hessians of the chunk's rows.
                     size_g, size_h = write_row(
                         u32(chunk * u32(SUM_CHUNK) + k), n, own_y, class_, own_raw, parameter,
-                        shift, weight, leaf, values, factor, own_g, own_h,
+                        shift, weight, model, leaf, values, factor, own_g, own_h,
                     )  # fmt: skip
                     top_g = max(top_g, size_g)
                     top_h = max(top_h, size_h)
@@ -278,8 +286,13 @@ def gradients_of_outputs(
     h: Array,
     first_class: int,
 ) -> list[DeviceTotals]:
-    rows = (y if y.ndim == 2 else y[None]), first_class, raw
+    rows = lines_in(y), first_class, raw
     return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h)
+
+
+def lines_in(array: Array) -> Array:
+    """Return an array of lines, or the only one as such an array."""
+    return array if array.ndim == 2 else array[None]
 
 
 def launch_gradients(
@@ -290,9 +303,10 @@ def launch_gradients(
     adding: tuple[Array, Array, float],
     g: Array,
     h: Array,
+    n_models: int = 1,
 ) -> list[DeviceTotals]:
     """Launch the kernel of a loss; ``rows`` are the targets, the class of the first output and the
-    raw predictions."""
+    raw predictions. See ``kernels.boosting.many_models`` about several models."""
     n_outputs, n = g.shape
     chunks = -(-n // SUM_CHUNK)
     # A power of two, as are the blocks: the tree of all chunks is whole.
@@ -302,8 +316,9 @@ def launch_gradients(
     totals = empty(n_outputs * N_VALUES, np.float64)
     launch(
         gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK,
-        *rows, float(loss.parameter), shift, weight, *adding, g, h,
-        n_places // blocks, fixed_point_bits(n), measures, totals,
+        *rows[:2], n_outputs // n_models, rows[2], float(loss.parameter),
+        lines_in(shift), lines_in(weight), *adding, g, h, n_places // blocks,
+        fixed_point_bits(n), measures, totals,
     )  # fmt: skip
     measured = Measured(totals, n_outputs, n)
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
@@ -324,8 +339,9 @@ def measure_chunks(
     measures = zeros((1, ARRIVED + 1, blocks), np.float64)
     launch(
         gradients_kernel(type(loss)), (blocks, 1), BLOCK,
-        y[None], NO_CLASS, raw[None], float(loss.parameter), shift, weight, *nothing_to_add(),
-        g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64),
+        y[None], NO_CLASS, 1, raw[None], float(loss.parameter), shift[None], weight[None],
+        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures,
+        empty(N_VALUES, np.float64),
     )  # fmt: skip
     return measures[0]
 

@@ -26,7 +26,7 @@ from .totals import on_device
 
 u32, u64, i64, f64 = np.uint32, np.uint64, np.int64, np.float64
 BLOCK = block_size(256)
-KEY, NUMBER, SIZE, LINE, N_OF_TREE = range(5)
+KEY, NUMBER, SIZE, BEGIN, N_OF_TREE = range(5)
 """Columns of ``own_trees``."""
 
 
@@ -45,12 +45,12 @@ def make_records(g, h, rows, own_trees, begin, key, first, scales, records, sums
     # Every output rounds by a key of its own; a row's draw does not depend on the sample.
     own_key = draw(key, u64(first + output))
     n = u32(records.shape[1])
-    line = i64(0)
+    first_place = i64(0)
     if own_trees.shape[0] > 0:
         own_key = draw(u64(own_trees[output, KEY]), u64(own_trees[output, NUMBER]))
         n = u32(own_trees[output, SIZE])
-        line = own_trees[output, LINE]
-    sampled = line >= 0 and rows.shape[0] > 0
+        first_place = own_trees[output, BEGIN]
+    sampled = first_place >= 0 and rows.shape[0] > 0
     scale_g = scales[output, 0]
     scale_h = scales[output, 1]
     i = u32(cuda.grid(1))
@@ -58,7 +58,7 @@ def make_records(g, h, rows, own_trees, begin, key, first, scales, records, sums
         # Make the record of a row, and sum up the thread's.
         row = i64(i)
         if sampled:
-            row = i64(rows[line, i])
+            row = i64(rows[first_place + i])
         bits = draw(own_key, u64(begin + row))
         g_int = i64(stochastic_round(mul(f64(own_g[u32(row)]), scale_g), f64(bits & LOW_16)))
         h_int = i64(stochastic_round(mul(f64(own_h[u32(row)]), scale_h), f64(bits >> S16)))
@@ -91,11 +91,10 @@ def quantise(
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)
     if n > 0:
-        lines = rows[None] if rows.shape[0] else empty((0, 0), np.int32)
         own_trees = empty((0, N_OF_TREE), np.int64)
         launch(
             make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK,
-            g, h, lines, own_trees, i64(begin), u64(key), i64(first), on_device(scales), records,
+            g, h, rows, own_trees, i64(begin), u64(key), i64(first), on_device(scales), records,
             sums,
         )  # fmt: skip
     return TreeRecords(records, sums, scales)
@@ -107,9 +106,9 @@ def quantise_models(
     """Return the records of the trees of several models in one launch, a line a tree, of which
     those with fewer records fill the beginning.
 
-    ``rows`` has a line a sample, int32, and ``own_trees`` a line a tree, int64 NumPy: the key and
-    the number that its rows are rounded by (see ``quantise``), how many records it has, and the
-    line of its sample, -1 where that is all rows.
+    ``rows`` holds one sample after the other, int32, and ``own_trees`` has a line a tree, int64
+    NumPy: the key and the number that its rows are rounded by (see ``quantise``), how many records
+    it has, and where its sample begins, -1 where that is all rows.
     """
     n_trees, n = len(own_trees), int(own_trees[:, SIZE].max())
     records, sums = empty((n_trees, n), RECORD), zeros((n_trees, 2), np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
@@ -11,7 +13,14 @@ from ...scalars.rng import draw
 _draw = vectorise(draw)
 
 
-def draw_below(weight: Array, n_rows: int, limit: int, key: int) -> Array:
+def draw_below(
+    weight: Array, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+) -> tuple[Array, ...]:
+    pairs = zip(limits, keys, strict=True)
+    return tuple(_sample(weight, n_rows, limit, key) for limit, key in pairs)
+
+
+def _sample(weight: Array, n_rows: int, limit: int, key: int) -> Array:
     xp = array_namespace(weight)
     numbers = xp.arange(n_rows, dtype=xp.uint64, device=device(weight))
     bits = _draw(xp.full(n_rows, key, dtype=xp.uint64, device=device(weight)), numbers)

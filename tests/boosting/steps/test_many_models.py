@@ -265,7 +265,7 @@ def errors_of(models):
     return run_together([partial(fit, model) for model in models], len(models))
 
 
-@pytest.mark.parametrize("name", ["gradients_of_outputs", "lines_of", "grow_models"])
+@pytest.mark.parametrize("name", ["gradients_of_models", "lines_of", "grow_models"])
 def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
     """An error in the gradients, arrays or growth that models share ends all of them."""
     function, calls = getattr(joined_round, name), []

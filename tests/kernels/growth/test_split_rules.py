@@ -248,12 +248,16 @@ def test_leaves_by_sets(target):
         "right": np.array([2, 4, 6, -1, -1, -1, -1], np.int32),
     }
     sets = np.concatenate([sets, np.zeros((2, CODE_WORDS), np.uint32)])
-    leaf = target.array(np.full(n, -1, np.int32))
-    target.run(traverse_codes, target.codes(codes), *tree.values(), leaf, sets)
-    root = in_set(sets[0], codes[0])
-    second = np.where(codes[1] == MISSING, True, codes[1] <= 90)
-    expected = np.where(root, np.where(second, 3, 4), np.where(in_set(sets[2], codes[1]), 5, 6))
-    np.testing.assert_array_equal(target.host(leaf), expected)
+    exchanged = sets[[2, 1, 0, *range(3, 7)]]
+    two_trees = [np.tile(array, 2) for array in tree.values()]
+    leaf = target.array(np.full((2, n), -1, np.int32))
+    of_both, offset = np.concatenate([sets, exchanged]), np.array([0, 7, 14])
+    target.run(traverse_codes, target.codes(codes), offset, *two_trees, leaf, of_both)
+    for reached, own in zip(target.host(leaf), (sets, exchanged), strict=True):
+        root = in_set(own[0], codes[0])
+        second = np.where(codes[1] == MISSING, True, codes[1] <= 90)
+        last = np.where(in_set(own[2], codes[1]), 5, 6)
+        np.testing.assert_array_equal(reached, np.where(root, np.where(second, 3, 4), last))
 
 
 @pytest.mark.parametrize("settings", [{}, {"min_samples_leaf": 12}, {"max_depth": 3}], ids=str)

@@ -24,6 +24,12 @@ def test_parity_of_the_normaliser(target, oracle, same, n_classes, n):
     same(target.host(actual), oracle.run(log_sum_exp, raw))
 
 
+def test_normalisers_of_several_models(target, oracle, same):
+    raw = np.random.default_rng(0).normal(size=(4, 3, target.rows(1027))) * 100.0
+    actual = target.host(target.run(log_sum_exp, target.array(raw)))
+    same(actual, np.stack([oracle.run(log_sum_exp, own) for own in raw]))
+
+
 @given(SCORES)
 def test_agrees_with_numpy(oracle, raw):
     expected = np.logaddexp.reduce(raw, axis=0)

@@ -241,16 +241,19 @@ def test_codes_and_raw_values_reach_the_same_leaf(oracle, random_tree, n_leaves,
     codes = oracle.run(bin_values, X, thresholds)
     leaf = np.full(50, -1, np.int32)
     structure = trees.feature, bin_, trees.missing_left, trees.left, trees.right
-    oracle.run(traverse_codes, codes, *structure, leaf)
+    oracle.run(traverse_codes, codes, trees.offset, *structure, leaf[None])
     np.testing.assert_array_equal(leaf, oracle.run(leaf_indices, trees, X)[:, 0])
 
 
-def run_codes(target, columns, tree, leaf):
+def run_codes(target, columns, trees, leaves):
+    """The leaves of rows, a line a tree."""
+    offset = np.cumsum([0, *(len(tree["feature"]) for tree in trees)])
     order = ("feature", "bin_", "missing_left", "left", "right")
-    arrays = [tree[name] for name in order]
+    arrays = [np.concatenate([tree[name] for tree in trees]) for name in order]
     found = []
-    for filled in target.leaves(leaf):
-        assert target.run(traverse_codes, target.codes(columns), *arrays, filled) is None
+    for filled in target.leaves(leaves):
+        codes = target.codes(columns)
+        assert target.run(traverse_codes, codes, offset, *arrays, filled) is None
         found.append(target.host_leaves(filled))
     np.testing.assert_array_equal(found[0], found[-1])
     return found[0]
@@ -262,15 +265,16 @@ def table(rng, n_features, n):
     return columns
 
 
-@pytest.mark.parametrize("n_leaves", [1, 2, 31, 500])
+@pytest.mark.parametrize("sizes", [[1], [2], [500], [31, 1, 9, 2]], ids=str)
 @pytest.mark.parametrize(("n", "n_features"), [(1, 1), (1025, 3), (30_000, 11)])
-def test_parity_of_codes(target, oracle, same, random_tree, n, n_features, n_leaves):
-    rng = np.random.default_rng(n_leaves)
+def test_parity_of_codes(target, oracle, same, random_tree, n, n_features, sizes):
+    rng = np.random.default_rng(sizes[0])
     n = target.rows(n)
-    tree = random_tree(rng, n_leaves, n_features)
+    trees = [random_tree(rng, n_leaves, n_features) for n_leaves in sizes]
     columns = table(rng, n_features, n)
-    leaf = np.where(rng.random(n) < 0.3, rng.integers(0, 2 * n_leaves - 1, n), -1)
-    args = columns, tree, leaf.astype(np.int32)
+    inside = np.stack([rng.integers(0, 2 * n_leaves - 1, n) for n_leaves in sizes])
+    leaf = np.where(rng.random(inside.shape) < 0.3, inside, -1)
+    args = columns, trees, leaf.astype(np.int32)
     expected = run_codes(oracle, *args)
     same(run_codes(target, *args), expected)
     np.testing.assert_array_equal(expected[leaf >= 0], leaf[leaf >= 0])
@@ -279,7 +283,7 @@ def test_parity_of_codes(target, oracle, same, random_tree, n, n_features, n_lea
 def test_codes_against_plain_python(oracle, random_tree):
     rng = np.random.default_rng(0)
     tree, columns = random_tree(rng, 40, 4), table(rng, 4, 300)
-    reached = run_codes(oracle, columns, tree, np.full(300, -1, np.int32))
+    (reached,) = run_codes(oracle, columns, [tree], np.full((1, 300), -1, np.int32))
     for row in range(300):
         node = 0
         while tree["feature"][node] >= 0:

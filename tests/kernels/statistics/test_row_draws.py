@@ -23,13 +23,13 @@ def expected_rows(weight, n, limit, key):
 def test_rows(target, n, limit):
     some = (np.arange(n) % 3 == 0) * 1.5
     for weight in (np.empty(0), some, np.zeros(n)):
-        found = target.host(target.run(draw_below, target.array(weight), n, limit, 12345))
-        assert found.dtype == np.int32
-        np.testing.assert_array_equal(found, expected_rows(weight, n, limit, 12345))
+        limits, keys = [limit, 2**30, limit], [12345, 12345, 6]
+        samples = target.run(draw_below, target.array(weight), n, limits, keys)
+        for found, *of_sample in zip(samples, limits, keys, strict=True):
+            assert target.host(found).dtype == np.int32
+            np.testing.assert_array_equal(target.host(found), expected_rows(weight, n, *of_sample))
 
 
 def test_keys_draw_other_rows():
-    nothing, half = np.empty(0), 2**31
-    assert not np.array_equal(
-        draw_below(nothing, N, half, 1)[:100], draw_below(nothing, N, half, 2)[:100]
-    )
+    one, other = draw_below(np.empty(0), N, [2**31] * 2, [1, 2])
+    assert not np.array_equal(one[:100], other[:100])

@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, set[str]] = {
     "add_values_of_trees": {"raw", "leaf"},
     "bin_values": {"X", "thresholds"},
     "count_draws": {"counts"},
+    "draw_below": {"weight"},
     "gradients": {"y", "raw", "shift", "weight", "g", "h", "update.leaf"},
     "gradients_of_outputs": {"y", "raw", "shift", "weight", "g", "h"},
     "gradients_of_piece": {"y", "raw", "shift", "weight", "g", "h"},
@@ -55,6 +56,7 @@ ARGUMENTS: dict[str, set[str]] = {
 RESULTS: dict[str, set[str]] = {
     "add_out_of_bag": {""},
     "bin_values": {"rows", "columns"},
+    "draw_below": {""},
     "grow": {"leaf"},
     "leaf_indices": {""},
     "log_sum_exp": {""},
@@ -70,7 +72,7 @@ COMPOSED = {"many_models"}
 OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
-    "gradients_of_piece", "grow", "grow_cart", "largest_linear_values", "leaf_sums",
+    "draw_below", "gradients_of_piece", "grow", "grow_cart", "largest_linear_values", "leaf_sums",
     "leaf_quantiles", "linear_sums",
 }  # fmt: skip
 """Operations whose results the host waits for."""
