@@ -340,7 +340,7 @@ def _numbers_of(
     """Return the numbers of the nodes; ``records`` is None for classification."""
     statistics = grown.statistics
     if problem.n_classes:
-        packed = statistics[:, : problem.n_classes[0]].sum(axis=1)
+        packed = sum_of_columns(statistics[:, : problem.n_classes[0]])
     else:
         packed = statistics[:, 0]
     n_samples = (packed >> COUNT_SHIFT).astype(np.int32)
@@ -367,6 +367,12 @@ def _quotient(numbers: np.ndarray, *by: float) -> np.ndarray:
     return np.ldexp(numbers / np.prod(2.0 * parts), -int(np.sum(exponents - 1)))
 
 
+def sum_of_columns(table: np.ndarray) -> np.ndarray:
+    """Return the sum of each row, in NumPy's order, whose sums of short rows take five times as
+    long as an addition of columns."""
+    return table[:, 0] + table[:, 1] if table.shape[1] == 2 else table.sum(axis=1)
+
+
 def _class_impurity(problem: Problem, share: np.ndarray) -> np.ndarray:
     """Return the impurity of class shares, averaged over the outputs."""
     total = np.zeros(share.shape[0])
@@ -375,7 +381,7 @@ def _class_impurity(problem: Problem, share: np.ndarray) -> np.ndarray:
         p = share[:, first : first + n]
         first += n
         if problem.criterion == GINI:
-            total += 1.0 - (p * p).sum(axis=1)
+            total += 1.0 - sum_of_columns(p * p)
         elif problem.criterion == ENTROPY:
             total -= xlogy(p, p).sum(axis=1) / math.log(2.0)
         else:
