@@ -144,7 +144,7 @@ class ForestGrower:
             return self._grow_one_by_one(trees, after_batch)
         return grow_forest(
             self.data.table, self.data.problem, lambda i: self.records(trees[i]),
-            self._keys(trees), self._params(), self.device,
+            [tree_key(self.seed, t) for t in trees], self._params(), self.device,
             finish=self._finish(trees, self.data.problem), after_batch=after_batch,
         )  # fmt: skip
 
@@ -240,7 +240,8 @@ class ForestGrower:
 
     def _grow_one_by_one(self, trees: range, after_batch: AfterBatch | None) -> Forest:
         """Grow each tree with weights of its own."""
-        table, params, keys = self.data.table, self._params(), self._keys(trees)
+        table, params = self.data.table, self._params()
+        keys = [tree_key(self.seed, t) for t in trees]
         grown: list[Forest] = []
         try:
             for i, number in enumerate(trees):
@@ -267,9 +268,6 @@ class ForestGrower:
         weight = np.where(weight > 0, weight, 1.0)  # outside the sample, or never used
         on_device = [self.device.asarray(target) for target in targets]
         return estimator._problem(on_device, weight, 31, self.device)
-
-    def _keys(self, trees: range) -> list[int]:
-        return [tree_key(self.seed, t) for t in trees]
 
     def _params(self) -> Any:
         n_rows, n_columns = self.data.shape[0], self.data.table.n_bins.size
