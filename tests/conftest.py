@@ -14,15 +14,16 @@ except ImportError:
     pass  # some tests need no more than a GPU
 else:
     # The same examples in every run, however slow the machine is: chance finds faults in
-    # `tests.campaign`, not in what a change has to pass.
-    settings.register_profile(
-        "same",
-        max_examples=60,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
+    # `tests.campaign` and with `--hypothesis-profile=new`, not in what a change has to pass.
+    for profile in ("same", "new"):
+        settings.register_profile(
+            profile,
+            max_examples=60,
+            deadline=None,
+            database=None,
+            derandomize=profile == "same",
+            suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+        )
     settings.load_profile("same")
 
 ARCHITECTURES = "8.0,12.0"

@@ -72,7 +72,7 @@ def test_slow_is_not_lost():
     def work(ring: Ring) -> int:
         total = np.ones(1, np.int64)
         if ring.rank == 0:
-            time.sleep(1.2)
+            time.sleep(3.0)
         ring.add(total)
         return int(total[0])
 
@@ -100,7 +100,7 @@ def test_a_neighbour_that_waits_for_another_is_not_lost():
     threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in (0, 1)]
     for thread in threads:
         thread.start()
-    time.sleep(1.2)
+    time.sleep(3.0)
     assert found == []
     for connection in (early, pulse, listeners[2]):
         connection.close()

@@ -278,9 +278,13 @@ def test_frames(estimator, make):
     assert model.feature_names_in_.tolist() == ["f0", "f1", "f2"]
 
 
+CONTAINERS = scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.csc_matrix
+"""Three, so that classifiers and regressors, which take turns, meet both."""
+
+
 @pytest.mark.parametrize(
     "estimator, container",
-    list(zip(OWN + OF_OTHERS, cycle([scipy.sparse.csr_array, scipy.sparse.csc_matrix]))),
+    list(zip(OWN + OF_OTHERS, cycle(CONTAINERS))),
     ids=name_of,
 )
 def test_sparse(estimator, container):

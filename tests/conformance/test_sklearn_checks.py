@@ -229,7 +229,7 @@ FIRST = [
     for name, estimator in ONE_OF_EACH.items()
     if name.replace("Regressor", "Classifier") not in ONE_OF_EACH.keys() - {name}
 ]
-"""Of each class, but regressors that share all but the target with the classifier."""
+"""One of each class; of two that differ in their task, the classifier."""
 OTHERS = [estimator for estimator, _ in CASES if not any(estimator is one for one in FIRST)]
 REASONS = {id(estimator): reasons for estimator, reasons in CASES}
 

@@ -437,7 +437,11 @@ class TestBadInput:
             model.fit(self.X, self.Y * 3)
 
     def test_a_hessian_that_is_negative_or_not_finite(self):
-        for value, hessian in ((-1.0, lambda y, f: -1.0), (math.nan, lambda y, f: math.nan)):
+        for value, hessian in (
+            (-1.0, lambda y, f: -1.0),
+            (math.nan, lambda y, f: math.nan),
+            (math.inf, lambda y, f: math.inf),
+        ):
             with raises(ValueError, f"The hessian of loss=CustomLoss(value=squared, gradient="
                         f"squared_gradient, hessian=<lambda>) is {value} in row 0",
                         "not negative"):  # fmt: skip
