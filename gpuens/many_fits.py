@@ -11,20 +11,21 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import parallel_config
 from joblib.parallel import ThreadingBackend
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _num_samples
 
 from .boosting.steps.many_models import Meeting, run_together
+from .combining.out_of_fold import check_method, in_order, order_of
 from .devices.lazy_tables import require_in_memory
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
@@ -36,6 +37,7 @@ from .estimators.training import one_of_many
 from .inputs.labels import as_classes
 from .members.fitting import takes_threads
 from .memory_plans import fits_together, trainings_at_once
+from .tuning.host_scoring import scoring_on_host
 
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
@@ -64,8 +66,6 @@ SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
         and takes time."""
 ALL_FAILED = r"\s*All the \d+ fits failed"
 """How the error of scikit-learn begins where no fit of several settings succeeded."""
-SCORERS = "sklearn.metrics._scorer"
-"""Module of what scikit-learn's ``make_scorer`` returns."""
 
 
 def fit_many(
@@ -75,9 +75,10 @@ def fit_many(
     *,
     param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
     folds: Any = None,
+    method: str | None = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
-) -> list[list[Any]]:
+) -> Any:
     """Fit several estimators to several parts of a table.
 
     Parameters
@@ -93,6 +94,10 @@ def fit_many(
         Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
     folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
         The rows to train on; None: all rows.
+    method : {"predict", "predict_proba", "predict_log_proba", "decision_function"}, default=None
+        The method whose out-of-fold predictions are returned too, as of scikit-learn's
+        ``cross_val_predict``: each row is predicted by the model of the fold that holds it out, of
+        which there must be one for every row. None: models only.
     sample_weight : array, shape (n_rows,), default=None
         Weights of the rows, which go to ``fit``.
     n_jobs : int or None, default=None
@@ -103,22 +108,40 @@ def fit_many(
 
     Returns
     -------
-    list of lists of fitted estimators
+    models : list of lists of fitted estimators
         ``[setting][fold]``. Each model is the one that its own ``fit`` on these rows returns.
+    predictions : list of arrays, shape (n_rows, ...)
+        With ``method`` only: those of each setting, in the order of the rows of X. Probabilities
+        have a column for each class that any fold has; it is zero where a fold lacks the class.
 
     Raises
     ------
     ValueError, TypeError
         From the ``fit`` of the first model that fails, whose setting and fold a note names; or
-        there is nothing to fit.
+        there is nothing to fit; or ``method`` is not one of the estimators, or the folds do not
+        hold out every row once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import RandomForestClassifier, fit_many
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RandomForestClassifier(n_estimators=10)
+    >>> models, (p,) = fit_many(model, X, y, folds=5, method="predict_proba")
+    >>> len(models[0]), p.shape
+    (5, (150, 3))
     """
     settings = _settings(estimators, param_grid)
+    if method is not None:
+        check_method(method, settings, folds)
+    parts = _parts(folds, X, y, settings[0])
+    order = None if method is None else order_of([test for _, test in parts], _num_samples(X))
     columns = (X, y, sample_weight)
     rows = [
         columns
         if train is None
         else tuple(None if a is None else _safe_indexing(a, train) for a in columns)
-        for train in _parts(folds, X, y, settings[0])
+        for train, _ in parts
     ]
     tasks = [
         (clone(setting), part, f"From the fit of setting {s} to fold {k}, counted from 0.")
@@ -130,7 +153,11 @@ def fit_many(
         models = run_together([partial(_fit, *task) for task in tasks], n_together)
     else:
         models = _fit_in_threads(tasks, _fits_side_by_side(settings, X, y, n_jobs))
-    return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
+    found = [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
+    if method is None or order is None:
+        return found
+    held_out = [_safe_indexing(X, test) for _, test in parts]
+    return found, [in_order(own, held_out, method, order) for own in found]
 
 
 def _fit(model: Any, columns: tuple[Any, ...], name: str) -> Any:
@@ -207,10 +234,10 @@ def _settings(estimators: Any, param_grid: Any) -> list[Any]:
     return found
 
 
-def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
-    """Return the training rows of each fold; None means all."""
+def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[tuple[Any, Any]]:
+    """Return the rows to train on and those held out of each fold; None means all and none."""
     if folds is None:
-        return [None]
+        return [(None, None)]
     is_splitter = hasattr(folds, "split") or isinstance(folds, (int, np.integer))
     if not is_splitter and not isinstance(folds, Iterable):
         raise TypeError(f"folds must be an int, a splitter or pairs of rows, got {folds!r}.")
@@ -218,7 +245,7 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
     y = on_host(y)  # for the splitters of scikit-learn, which look at the classes
     y = as_classes(y) if of_classes else y
     splits = check_cv(folds, y, classifier=of_classes).split(X, y)
-    parts = [on_host(train) for train, _ in splits]
+    parts = [(on_host(train), on_host(test)) for train, test in splits]
     if not parts:
         raise ValueError("folds is empty: there is nothing to fit.")
     return parts
@@ -254,54 +281,6 @@ class _ThreadsHere(ThreadingBackend):
                 return function()
 
         return placed
-
-
-class _AnswersOnHost:
-    """A fitted estimator whose answers to rows on a GPU are copied to the host."""
-
-    METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
-
-    def __init__(self, estimator: Any) -> None:
-        self._estimator = estimator
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._estimator, name)
-        if name not in self.METHODS:
-            return found
-
-        @wraps(found)
-        def answer(X: Any, **params: Any) -> Any:
-            given = found(X, **params)
-            return list(map(on_host, given)) if isinstance(given, list) else on_host(given)
-
-        return answer
-
-
-class _HostScorer:
-    """A scorer of scikit-learn for rows on a GPU: its metric gets NumPy arrays."""
-
-    def __init__(self, scorer: Any) -> None:
-        self._scorer = scorer
-
-    def __call__(self, estimator: Any, X: Any, y: Any = None, **params: Any) -> Any:
-        params = {name: on_host(value) for name, value in params.items()}
-        return self._scorer(_AnswersOnHost(estimator), X, on_host(y), **params)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_scorer":  # a copy that is being made has no attributes
-            raise AttributeError(name)
-        return getattr(self._scorer, name)
-
-
-def _for_host(scoring: Any) -> Any:
-    """Return a search's ``scoring`` with scorers that compute on the host."""
-    if isinstance(scoring, Mapping):
-        return {name: _for_host(scorer) for name, scorer in scoring.items()}
-    if isinstance(scoring, str):
-        return _HostScorer(get_scorer(scoring))
-    if isinstance(scoring, (list, tuple, set)):
-        return {name: _for_host(name) for name in scoring}
-    return _HostScorer(scoring) if type(scoring).__module__ == SCORERS else scoring
 
 
 class _SameFolds:
@@ -385,7 +364,7 @@ class _SideBySide:
             else:
                 self.n_jobs = 1
             if gpu_of(X) is not None:
-                self.scoring = _for_host(scoring)
+                self.scoring = scoring_on_host(scoring)
             self._reports, self.verbose = verbose == 1, 0 if verbose == 1 else verbose
             with parallel_config(backend=_ThreadsHere(meeting)):
                 y = as_classes(on_host(y)) if is_classifier(estimator) else on_host(y)
@@ -444,7 +423,9 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
     if the table is too small to keep several threads busy.
 
     Attributes and results are those of scikit-learn: ``best_estimator_``, ``best_params_``,
-    ``best_score_``, ``cv_results_``.
+    ``best_score_``, ``cv_results_``. Its ``mean_fit_time`` is the time from the begin to the end of
+    a fit. Where models grow together, as on a GPU, it includes the work of the others, so that the
+    sum over all fits exceeds the time of the search.
 
     Parameters
     ----------
@@ -472,7 +453,8 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
 class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
     """scikit-learn's ``RandomizedSearchCV``, with fits side by side as in ``GridSearchCV``.
 
-    Attributes and results are those of scikit-learn.
+    Attributes and results are those of scikit-learn, with the ``mean_fit_time`` of
+    ``GridSearchCV``.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import Codes
 from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
-from .search import MEMBERS, SettingSearch
+from .search import MEMBERS, SettingSearch, n_rounds_of
 from .space import Budget, draws, space_of
 
 PARTS = 5
@@ -94,8 +94,7 @@ class SearchedBoosting(BoostingEstimator):
                 self.found_ = search
                 search.choose()
                 forest = search.forest()
-                n_iter = forest.n_trees // (forest.n_outputs // forest.width)
-                return BoostingResult(forest, n_iter, {}, "finished")
+                return BoostingResult(forest, n_rounds_of(forest), {}, "finished")
         why = "the budget is too small for one setting" if searches else "no rows can be held out"
         if searches and n_trained:
             why = f"{table.metric.name!r} is not defined on the rows held out"

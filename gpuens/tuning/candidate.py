@@ -133,7 +133,7 @@ class Candidate:
     seconds : float
         What a training to the best round takes.
     fit_time : float
-        Seconds of all trainings so far.
+        Seconds of all trainings so far; trainings whose rounds are joined share each second.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class Candidate:
         self.score, self.n_rounds, self.n_trained = math.inf, 0, 0
         self.raw: Array | None = None
         self.is_over = False
-        self.fit_time = 0.0
+        self.fit_time, self._n_sharing = 0.0, 1
         self._parts: list[FoldRounds] = []
 
     @property
     def seconds(self) -> float:
-        of_one = self.fit_time / len(self._table.folds)
+        of_one = self.fit_time * self._n_sharing / len(self._table.folds)
         return of_one * self.n_rounds / max(self.n_trained, 1)
 
     def advance(self, progress: float, held_out: TrainingRows, work: Workplace) -> None:
@@ -181,12 +181,14 @@ class Candidate:
 
         if not self._parts:
             self._parts = [self._part(k) for k in range(len(table.folds))]
+            meets = isinstance(self._parts[0], RoundsTogether)
+            self._n_sharing = len(self._parts) if meets else 1
         self.is_over = True  # of what an interruption leaves half done
         found = work.run(grow, range(len(table.folds)))
         if not all(raws for raws, _ in found):
             return
         self.is_over = False
-        self.fit_time += sum(seconds for _, seconds in found)
+        self.fit_time += sum(seconds for _, seconds in found) / self._n_sharing
         xp = table.training.device.xp
         for i, raws in enumerate(zip(*(raws for raws, _ in found), strict=True)):
             raw = xp.concat(raws, axis=1) if len(raws) > 1 else raws[0]
@@ -206,14 +208,20 @@ class Candidate:
         """Release what only further rounds need."""
         self._parts.clear()
 
-    def refit(self, k: int) -> Forest:
-        """Train the best number of rounds on all rows, as training ``k`` of those together."""
+    def refit(self, k: int, forests: dict[int, Forest]) -> None:
+        """Train the best number of rounds on all rows, as training ``k`` of those together, and
+        add its forest: after Ctrl-C that of the rounds which are finished."""
         table, builder = self._table, self._table.builder()
         rows = table.rows(k, table.training.rows.weight)
         training = replace(table.training, rows=rows, settings=self.settings)
         meets = meeting_here.get() is not None and joins_on_gpu(training)
         kind = RoundsTogether if meets else BoostingRounds
         rounds = kind(training, builder, [], no_model)
-        for index in range(self.n_rounds):
-            rounds.settle(rounds.finish(rounds.start(index)))
-        return builder.freeze()
+        n_done = 0
+        try:
+            while n_done < self.n_rounds:
+                rounds.settle(rounds.finish(rounds.start(n_done)))
+                n_done += 1
+        finally:
+            rounds.keep(n_done)
+            forests[k] = builder.freeze()

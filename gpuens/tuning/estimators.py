@@ -93,7 +93,8 @@ TUNED = """Parameters
         An entry for each setting tried, the first of which are the default: "params",
         "mean_test_score" (greater is better), "rank_test_score" (from 1), "n_rounds" (the best
         number of rounds so far), "n_trained" (rounds until it was ended or fell behind) and
-        "fit_time" (seconds of all its folds).
+        "fit_time" (seconds of the trainings of all its folds; where these grow together, as on a
+        GPU, each second counts once).
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.
@@ -118,7 +119,9 @@ TUNED = """Parameters
     ``max_leaf_nodes``.
 
     A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
-    with a warning. Ctrl-C ends the search; the model is made of what was tried until then."""
+    with a warning. Ctrl-C ends the search; the model is made of what was tried until then. In the
+    training on all rows it keeps the members that are finished, or else the rounds of those that
+    are not, with a warning."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

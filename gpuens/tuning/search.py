@@ -212,23 +212,35 @@ class SettingSearch:
         done: dict[int, Forest] = {}
 
         def refit(k: int) -> None:
-            done[k] = self.members[k].refit(k)
+            self.members[k].refit(k, done)
 
         try:
             self._run(refit, range(len(self.members)))
         except KeyboardInterrupt:
+            done = self._interrupted(done)
             if not done:
                 raise
-            warn_user(
-                f"The last training was interrupted: {len(done)} of {len(self.members)} members "
-                "are kept.",
-                RuntimeWarning,
-            )
         kept = sorted(done)
         self.members = [self.members[k] for k in kept]
         self.weights = self.weights[kept] / self.weights[kept].sum()
         parts = [times(done[k], float(w)) for k, w in zip(kept, self.weights, strict=True)]
         return type(parts[0]).concatenate(parts)
+
+    def _interrupted(self, done: dict[int, Forest]) -> dict[int, Forest]:
+        """Return the members to keep after Ctrl-C: those that are finished, or where none is, as of
+        members that grow together, all that have a round."""
+        n_rounds = {k: n_rounds_of(forest) for k, forest in done.items()}
+        kept = [k for k, n in n_rounds.items() if n == self.members[k].n_rounds]
+        what = f"{len(kept)} of {len(self.members)} members are kept."
+        if not kept:
+            kept = [k for k, n in n_rounds.items() if n]
+            most = max(n_rounds.values(), default=0)
+            what = (
+                f"the first {most} rounds of {len(kept)} of {len(self.members)} members are kept."
+            )
+        if kept:
+            warn_user(f"The last training was interrupted: {what}", RuntimeWarning)
+        return {k: done[k] for k in kept}
 
     def results(self) -> dict[str, Any]:
         """Return ``cv_results_``."""
@@ -264,6 +276,11 @@ class RawAverages:
 
     def minimum(self) -> np.ndarray:
         raise NotImplementedError("Weights are selected greedily.")
+
+
+def n_rounds_of(forest: Forest) -> int:
+    """Return the number of rounds of boosting whose trees a forest holds."""
+    return forest.n_trees // (forest.n_outputs // forest.width)
 
 
 def times(forest: Forest, factor: float) -> Forest:

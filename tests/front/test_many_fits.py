@@ -10,7 +10,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV as TheirSearch
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, cross_val_predict
 
 from gpuens import (
     DecisionTreeClassifier,
@@ -23,6 +23,7 @@ from gpuens import (
 )
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.datasets import make_higgs_like
+from gpuens.devices.placement import to_numpy
 from gpuens.trees import growth
 from tests.support import strict_cupy
 
@@ -92,6 +93,49 @@ class TestFitMany:
         with pytest.raises(error, match=message):
             fit_many(estimators, X, Y, param_grid=grid, folds=folds)
 
+    @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+    def test_out_of_fold_predictions_are_those_of_scikit_learn(self, method):
+        estimator = GradientBoostingClassifier(n_estimators=3)
+        more = {"method": method, "sample_weight": np.arange(len(X)) % 3 + 1.0}
+        grid, folds = {"max_depth": [1, 3]}, KFold(3, shuffle=True, random_state=0)
+        models, found = fit_many(estimator, X, Y, param_grid=grid, folds=folds, **more)
+        assert [len(own) for own in models] == [3, 3] and len(found) == 2
+        params = {"sample_weight": more["sample_weight"]}
+        for (model, *_), own in zip(models, found, strict=True):
+            expected = cross_val_predict(model, X, Y, cv=folds, method=method, params=params)
+            np.testing.assert_array_equal(own, expected)
+
+    def test_folds_may_lack_classes_and_targets_be_several(self):
+        classes = np.array(["a", "b", "c"])[np.arange(len(X)) // 200]
+        model = DecisionTreeClassifier(max_depth=2)
+        how = "predict_proba"
+        with pytest.warns(RuntimeWarning, match="Number of classes"):
+            expected = cross_val_predict(model, X, classes, cv=KFold(3), method=how)
+        with pytest.warns(RuntimeWarning, match=r"of the folds \[0, 1, 2\] lack classes"):
+            _, (found,) = fit_many(model, X, classes, folds=KFold(3), method=how)
+        np.testing.assert_array_equal(found, expected)
+        targets = np.stack([Y, 1 - Y], axis=1)
+        expected = cross_val_predict(model, X, targets, cv=KFold(3), method=how)
+        _, (found,) = fit_many(model, X, targets, folds=KFold(3), method=how)
+        np.testing.assert_array_equal(found, expected)
+        with pytest.raises(ValueError, match="disagree in their classes: 'fold 1' knows"):
+            model = GradientBoostingClassifier(n_estimators=2)
+            fit_many(model, X, classes, folds=KFold(3), method="decision_function")
+
+    @pytest.mark.parametrize(
+        ("folds", "method", "message"),
+        [
+            (None, "predict", "pass folds too"),
+            (2, "transform", "method must be one of .*'predict_proba'.*got 'transform'"),
+            (ShuffleSplit(2, random_state=0), "predict", "row 0 is held out 0 times"),
+            ([([0, 1], range(600)), ([0, 1], [7])], "predict", "row 7 is held out 2 times"),
+        ],
+    )
+    def test_out_of_fold_predictions_that_do_not_exist(self, folds, method, message):
+        """Nothing is trained."""
+        with pytest.raises(ValueError, match=message):
+            fit_many(GradientBoostingClassifier(-1), X, Y, folds=folds, method=method)
+
     def test_own_models_train_on_one_thread_each(self):
         seen = []
 
@@ -153,6 +197,14 @@ class TestArraysOnADevice:
             (found,) = fit_many(self.MODEL, table, there[1], sample_weight=there[2], **more)
             assert list(map(prints, found)) == list(map(prints, expected))
             self.require_place(cupy, 1)  # boosted models grow together
+
+    def test_out_of_fold_predictions_are_where_the_table_is(self, there):
+        more = {"folds": 3, "method": "predict_proba"}
+        _, (expected,) = fit_many(clone(self.MODEL).set_params(device="cpu"), X, Y, **more)
+        for table, kind in ((there[0], strict_cupy.ndarray), (X, np.ndarray)):
+            _, (found,) = fit_many(self.MODEL, table, there[1], **more)
+            assert type(found) is kind
+            np.testing.assert_array_equal(to_numpy(found), expected)
 
     def test_they_stay_on_the_device_until_a_model_reads_them(self, there):
         class Reading(LogisticRegression):

@@ -19,6 +19,7 @@ from gpuens import (
     TunedClassifier,
     TunedRegressor,
 )
+from gpuens.boosting.rounds import BoostingRounds
 from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
@@ -251,6 +252,31 @@ class TestBudget:
         with pytest.raises(KeyboardInterrupt):
             fresh.fit(X, Y)
         assert not hasattr(fresh, "estimator_")
+
+    @pytest.mark.parametrize(
+        ("of_member", "what"), [(0, "first 2 rounds of 1 of"), (1, ": 1 of . members are kept")]
+    )
+    def test_ctrl_c_in_the_last_training(self, tuned, monkeypatch, of_member, what):
+        """Members that are finished are kept, or the rounds of the first one."""
+        begun = []
+
+        def interrupted(self, finished):
+            if type(self) is not BoostingRounds:
+                return settle(self, finished)
+            begun.extend([] if finished.index else [self])
+            if len(begun) == of_member + 1 and finished.index == 2:
+                raise KeyboardInterrupt
+            return settle(self, finished)
+
+        settle = BoostingRounds.settle
+        monkeypatch.setattr(BoostingRounds, "settle", interrupted)
+        with pytest.warns(RuntimeWarning, match=f"last training was interrupted.*{what}"):
+            model = clone(tuned).set_params(n_jobs=1).fit(X, Y)
+        assert model.members_ == tuned.members_[:1] and model.weights_.tolist() == [1.0]
+        n_rounds = model.cv_results_["n_rounds"][model.members_[0]]
+        assert model.forest_.n_trees == (n_rounds if of_member else 2)
+        first = tuned.forest_.slice(0, model.forest_.n_trees)
+        np.testing.assert_array_equal(model.forest_.threshold, first.threshold)
 
     def test_a_space_may_end(self):
         assert len(list(draws({"max_depth": [1, 2]}, 0))) == 2

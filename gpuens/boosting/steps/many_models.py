@@ -183,8 +183,8 @@ class Meeting:
     def end(self) -> BaseException | None:
         """Have all models end that wait for a round, as others that they wait for may never begin;
         return the error of a model that has ended them before, if there is one."""
+        self._has_ended = True  # at once: another Ctrl-C may end the wait for the turn
         with self._turn:
-            self._has_ended = True
             self._turn.notify_all()
             return self.error
 

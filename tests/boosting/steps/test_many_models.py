@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from gpuens import (
     GradientBoostingClassifier,
@@ -22,8 +23,10 @@ from gpuens import (
     TunedRegressor,
     fit_many,
 )
+from gpuens.boosting.rounds import BoostingRounds
 from gpuens.boosting.steps import joined_round, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
+from gpuens.tuning import boosting as searching
 from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
@@ -410,6 +413,54 @@ class TestOnADevice:
         with pytest.warns(RuntimeWarning, match="was interrupted"):
             search.fit(*there)
         assert 4 <= len(search.cv_results_["params"]) < 16
+
+    @pytest.fixture
+    def tuned(self):
+        space = {"max_leaf_nodes": [3, 9], "learning_rate": [0.3]}
+        model = GradientBoostingRegressor(learning_rate=0.3, max_leaf_nodes=4)
+        return TunedRegressor(model, budget=3, param_distributions=space, cv=3)
+
+    @pytest.mark.parametrize("last", [0, 3])
+    def test_ctrl_c_in_the_last_training_of_a_tuned_model(self, tuned, there, monkeypatch, last):
+        """It keeps the rounds of all members; without one there is nothing to keep."""
+        expected = clone(tuned).fit(X, TARGET)
+        n_members = len(expected.members_)
+        assert n_members > 1
+
+        def interrupted(self, finished):
+            if finished.index == last and type(self) is RoundsTogether:
+                raise KeyboardInterrupt
+            return settle(self, finished)
+
+        settle = BoostingRounds.settle
+        monkeypatch.setattr(BoostingRounds, "settle", interrupted)
+        if not last:
+            with pytest.raises(KeyboardInterrupt):
+                tuned.fit(*there)
+            return
+        what = f"the first 3 rounds of {n_members} of {n_members} members are kept"
+        with pytest.warns(RuntimeWarning, match=what):
+            tuned.fit(*there)
+        assert (tuned.members_, tuned.weights_.tolist()) == (
+            expected.members_, expected.weights_.tolist()
+        )  # fmt: skip
+        assert tuned.forest_.n_trees == 3 * n_members
+        sizes = [len(own["mean_test_score"]) for own in (tuned.cv_results_, expected.cv_results_)]
+        assert sizes == [3, 3]
+
+    def test_trainings_that_grow_together_share_their_time(self, tuned, there, monkeypatch):
+        """By a clock that goes on by a second a round of all."""
+        rounds, grow = [], joined_round.grow_models
+
+        def counted(*args):
+            rounds.append(1)
+            return grow(*args)
+
+        monkeypatch.setattr(joined_round, "grow_models", counted)
+        monkeypatch.setattr(searching, "clock", lambda: float(len(rounds)))
+        tuned.fit(*there)
+        results = tuned.cv_results_
+        np.testing.assert_allclose(results["fit_time"], results["n_trained"], rtol=0.2)
 
     def test_the_number_of_rounds_is_searched(self, there, grown):
         how = {"n_estimators": "auto", "grow_policy": "lossguide", "learning_rate": 1.0}
