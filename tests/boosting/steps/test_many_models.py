@@ -463,9 +463,11 @@ class TestOnADevice:
 
     def test_ctrl_c_ends_a_search(self, there):
         """It keeps the settings that are finished."""
+        interrupted = []
 
         def interrupting(state):
-            if state.n_iterations == 300 and state.iteration == 3:
+            if state.n_iterations == 300 and state.iteration == 3 and not interrupted:
+                interrupted.append(True)  # another one might come after the search
                 _thread.interrupt_main()
 
         model = boosting(device="auto", callbacks=[interrupting])
