@@ -152,11 +152,22 @@ class Loss:
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute the rows' values that the gradients of all outputs share.
 
-        A loss that has the ``gradients`` and ``gradients_of_outputs`` of this class also takes raw
-        predictions of several models, (n_models, n_outputs, n_rows), and does not read ``y``; the
-        result has a line a model then, or no rows.
+        A loss that ``has_plain_gradients`` also takes raw predictions of several models,
+        (n_models, n_outputs, n_rows), and does not read ``y``; the result has a line a model then,
+        or no rows.
         """
         return device.xp.empty(0)
+
+    @property
+    def has_plain_gradients(self) -> bool:
+        """Whether the gradients are those that the formulas give for targets, raw predictions and
+        shared values as they are, so that one launch may compute those of several models."""
+        own = type(self)
+        return (
+            own.gradients is Loss.gradients
+            and own.gradient_inputs is Loss.gradient_inputs
+            and own.gradients_of_outputs is Loss.gradients_of_outputs
+        )
 
     def gradients(
         self,

@@ -21,7 +21,6 @@ from ...kernels.boosting.many_models import (
 )
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.dtypes import Codes, Totals
-from ...losses import Loss
 from ...numerics.sampling import draw_samples
 from ..round_data import OutputTree
 
@@ -78,10 +77,12 @@ class JoinedModels:
             self.raw[own] = model.training.rows.raw
             model.training.rows.raw = self.raw[own]
             model.gradients.g, model.gradients.h = self.g[own], self.h[own]
-        losses = [model.training.loss for model in models]
-        self.is_one_launch = all(map(_is_plain, losses)) and len(set(map(type, losses))) == 1
+        trainings = [model.training for model in models]
+        kinds = {(type(own.loss), own.loss.n_outputs, own.rows.y.ndim) for own in trainings}
+        are_plain = all(own.loss.has_plain_gradients for own in trainings)
+        self.is_one_launch = are_plain and len(kinds) == 1
         if self.is_one_launch:
-            self._join_rows([model.training for model in models])
+            self._join_rows(trainings)
 
     def _join_rows(self, trainings: Sequence[Any]) -> None:
         """Join the targets and weights of models."""
@@ -97,8 +98,9 @@ class JoinedModels:
     def compute_gradients(self, asked: Sequence[AskedRound]) -> None:
         """Compute the gradients of a round of all models."""
         losses = [own.round.loss for own in asked]
-        formulas = {loss.formula(k) for loss in losses for k in range(loss.n_outputs)}
-        if self.is_one_launch and len(formulas) == 1:
+        plain = losses if self.is_one_launch else []  # others may have no formula
+        formulas = {loss.formula(k) for loss in plain for k in range(loss.n_outputs)}
+        if len(formulas) == 1:
             n_models, n_rows = len(asked), self.raw.shape[1]
             raw = self.raw.reshape(n_models, -1, n_rows)
             shared = losses[0].shared(self.target, raw, self.device)
@@ -114,13 +116,6 @@ class JoinedModels:
                     rows = own.model.training.rows
                     own.round.shared = own.round.loss.shared(rows.y, rows.raw, self.device)
                 own.totals = own.model.gradients.compute(own.round, own.model.outputs)
-
-
-def _is_plain(loss: Loss) -> bool:
-    """Return whether the gradients of a loss are those of one formula."""
-    kind = type(loss)
-    is_of_one = kind.gradients is Loss.gradients
-    return is_of_one and kind.gradients_of_outputs is Loss.gradients_of_outputs
 
 
 def _joined(arrays: Sequence[Array], xp: Any) -> Array:

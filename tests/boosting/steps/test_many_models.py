@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from gpuens import (
     GradientBoostingClassifier,
+    GradientBoostingRanker,
     GradientBoostingRegressor,
     GridSearchCV,
     TunedRegressor,
@@ -26,6 +27,7 @@ from gpuens import (
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.boosting.steps import joined_round, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
+from gpuens.losses import ArrayLoss, CustomLoss, names
 from gpuens.tuning import boosting as searching
 from tests.support import strict_cupy
 
@@ -122,6 +124,68 @@ def test_models_are_those_of_their_own_fits(given_settings, target, further, mos
     alone = [fit() for fit in fits_of([kind(**own) for own in given_settings], target, further)]
     fits = fits_of([kind(**own) for own in given_settings], target, further)
     require_equal(run_together(fits, most), alone)
+
+
+def gradients_of_squared(y, score):
+    if y.ndim < score.ndim:
+        y = y[:, None] == np.arange(score.shape[1])
+    return score - y, np.ones_like(score)
+
+
+def squared(y, score):
+    return 0.5 * (score - y) * (score - y)
+
+
+def difference(y, score):
+    return score - y
+
+
+CUSTOM = (CustomLoss(squared, difference), ArrayLoss(gradients_of_squared))
+COUNTS = np.ceil(np.exp(TARGET))
+TIMES = np.zeros(300, dtype=[("event", bool), ("time", float)])
+TIMES["event"], TIMES["time"] = RNG.random(300) < 0.7, np.exp(TARGET)
+OF_LOSSES = {
+    "number": (GradientBoostingRegressor, COUNTS, {}),
+    "numbers": (GradientBoostingRegressor, np.stack([COUNTS, COUNTS**2, COUNTS + 1], axis=1), {}),
+    "two classes": (GradientBoostingClassifier, TARGETS["two classes"], {}),
+    "classes": (GradientBoostingClassifier, TARGETS["three classes"], {}),
+    "times": (GradientBoostingRegressor, TIMES, {}),
+    "grades": (GradientBoostingRanker, TARGETS["three classes"], {"qid": np.arange(300) // 10}),
+}
+"""The estimator, target and further arguments of each kind of loss."""
+WITH_LOSSES = [
+    *((kind, own.name) for kind in ("number", "numbers") for own in names.OF_NUMBERS),
+    *(("number", own.name) for own in names.OF_DISTRIBUTIONS),
+    *(("two classes", own.name) for own in names.OF_CLASSES),
+    *(("classes", own.name) for own in names.OF_CLASSES if own.name != "exponential"),
+    *(("times", own.name) for own in names.OF_TIMES),
+    *(("grades", own.name) for own in names.OF_RANKINGS),
+    *((kind, own) for kind in ("number", "numbers", "two classes", "classes") for own in CUSTOM),
+]
+PAIRS = [
+    *((own, own) for own in WITH_LOSSES),
+    (("number", "squared_error"), ("number", "normal")),
+    (("number", "squared_error"), ("number", "poisson")),
+    (("number", "squared_error"), ("numbers", "squared_error")),
+    (("number", CUSTOM[0]), ("classes", CUSTOM[0])),
+    (("numbers", CUSTOM[0]), ("classes", CUSTOM[0])),
+    (("times", "cox"), ("grades", "lambdarank")),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: " and ".join(map(str, pair)))
+def test_models_of_every_loss(grown, pair):
+    def fit(number):
+        kind, loss = pair[number]
+        estimator, y, further = OF_LOSSES[kind]
+        how = {"n_estimators": 3, "max_leaf_nodes": 5, "subsample": 0.7, "device": "cpu"}
+        if loss in ("quantile", "expectile"):
+            how["quantile"] = 0.7
+        return estimator(loss=loss, random_state=number, n_jobs=1, **how).fit(X, y, **further)
+
+    alone = [fit(0), fit(1)]
+    require_equal(run_together([partial(fit, 0), partial(fit, 1)], 2), alone)
+    assert grown == [2] * 3
 
 
 @pytest.fixture
@@ -402,9 +466,11 @@ class TestOnADevice:
 
     def test_ctrl_c_ends_a_search(self, there):
         """It keeps the settings that are finished."""
+        interrupted = []
 
         def interrupting(state):
-            if state.n_iterations == 300 and state.iteration == 3:
+            if state.n_iterations == 300 and state.iteration == 3 and not interrupted:
+                interrupted.append(True)  # another one might come after the search
                 _thread.interrupt_main()
 
         model = boosting(device="auto", callbacks=[interrupting])
