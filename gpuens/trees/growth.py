@@ -219,6 +219,9 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+TO_COME = ("records and growing nodes", "codes by row", "histograms", "out-of-bag sums")
+"""Parts of a plan that are not there yet when target and bins are."""
+
 EXACT_CELL_BYTES = 32
 """The size of a value that is a bin of its own: two copies of its code, three of the value."""
 
@@ -282,9 +285,7 @@ def cart_plan(
     n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1 if has_means else n_likely
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
-    bins = _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes)
     table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
-    to_bin = _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu)
     free, capacity = device.memory()
     by_row = 0
     if capacity is None or grows_on_host(estimator):
@@ -301,8 +302,8 @@ def cart_plan(
     parts = {
         "table": min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
-        "bins": n * bins,
-        "columns to bin": to_bin,
+        "bins": n * _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes),
+        "columns to bin": _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu),
         "records and growing nodes": batch * of_tree,
         "codes by row": by_row,
         "histograms": scratch,
@@ -310,12 +311,10 @@ def cart_plan(
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
     if held:
-        to_come = ("records and growing nodes", "codes by row", "histograms", "out-of-bag sums")
-        parts = {name: parts[name] for name in to_come}
+        parts = {name: parts[name] for name in TO_COME}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     shared = "" if n_own is None else f", of which a worker reads {n_own:,} rows,"
-    task = f"{what} on {n:,} x {n_columns:,} values{shared}"
-    return plan_of(task, device, parts, free, capacity)
+    return plan_of(f"{what} on {n:,} x {n_columns:,} values{shared}", device, parts, free, capacity)
 
 
 def _bytes_to_bin(
