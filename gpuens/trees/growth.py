@@ -27,7 +27,16 @@ from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import grow_cart
 from ..kernels.cart.grown import LIKELY_NODES
-from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
+from ..kernels.cart.problem import (
+    FEW_BINS,
+    LEAST_FEATURES,
+    CartParams,
+    CartTable,
+    GrownCart,
+    bytes_by_row,
+    grows_on_device,
+)
+from ..kernels.growth.params import UNLIMITED
 from ..kernels.leaves.inner_nodes import bound_values
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
@@ -37,7 +46,7 @@ from ..kernels.statistics.samples import SampleRecords
 from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, host_records, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
-from .parameters import grows_on_host, sorts_on_device
+from .parameters import grows_on_host, has_random_cuts, sorts_on_device
 from .table import bytes_of_cell
 
 BATCH_BYTES = 2**25
@@ -210,6 +219,9 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+TO_COME = ("records and growing nodes", "codes by row", "histograms", "out-of-bag sums")
+"""Parts of a plan that are not there yet when target and bins are."""
+
 EXACT_CELL_BYTES = 32
 """The size of a value that is a bin of its own: two copies of its code, three of the value."""
 
@@ -273,13 +285,14 @@ def cart_plan(
     n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1 if has_means else n_likely
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
-    bins = _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes)
     table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
-    to_bin = _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu)
     free, capacity = device.memory()
+    by_row = 0
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree)), 0
+        if n_columns >= LEAST_FEATURES:
+            by_row = _bytes_by_row(estimator, n, n_columns, batch * n_drawn, cell_bytes)
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -289,20 +302,19 @@ def cart_plan(
     parts = {
         "table": min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
-        "bins": n * bins,
-        "columns to bin": to_bin,
+        "bins": n * _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes),
+        "columns to bin": _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu),
         "records and growing nodes": batch * of_tree,
+        "codes by row": by_row,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
     if held:
-        to_come = ("records and growing nodes", "histograms", "out-of-bag sums")
-        parts = {name: parts[name] for name in to_come}
+        parts = {name: parts[name] for name in TO_COME}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     shared = "" if n_own is None else f", of which a worker reads {n_own:,} rows,"
-    task = f"{what} on {n:,} x {n_columns:,} values{shared}"
-    return plan_of(task, device, parts, free, capacity)
+    return plan_of(f"{what} on {n:,} x {n_columns:,} values{shared}", device, parts, free, capacity)
 
 
 def _bytes_to_bin(
@@ -312,6 +324,18 @@ def _bytes_to_bin(
     if n_own is None:
         return int(estimator._bytes_to_bin(n, n_columns))
     return 0 if on_workers_gpu else 3 * max(n * itemsize, DEALT_BYTES)
+
+
+def _bytes_by_row(
+    estimator: Any, n: int, n_columns: int, n_records: int, cell_bytes: int | None
+) -> int:
+    """Return the bytes of the copy of the codes that small nodes read on the CPU. Where bins have
+    one byte by chance, ``EXACT_CELL_BYTES`` has room for it."""
+    if estimator.max_bins is None and cell_bytes != 1:
+        return 0
+    depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
+    looked_at, is_random = estimator._n_looked_at(n_columns), has_random_cuts(estimator)
+    return bytes_by_row(n * n_columns, n_records, looked_at, depth, is_random)
 
 
 def _gpu_growth(

@@ -92,8 +92,12 @@ def grows_on_host(tree: Any) -> bool:
 def sorts_on_device(tree: Any) -> bool:
     """Return whether a GPU sorts the rows of an estimator's trees by every feature: for exact
     thresholds, unless cuts are drawn at random."""
-    random = getattr(tree, "_random_splits", False) or getattr(tree, "splitter", "") == "random"
-    return tree.max_bins is None and not random
+    return tree.max_bins is None and not has_random_cuts(tree)
+
+
+def has_random_cuts(tree: Any) -> bool:
+    """Return whether the cuts of an estimator's trees are drawn at random."""
+    return getattr(tree, "_random_splits", False) or getattr(tree, "splitter", "") == "random"
 
 
 def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: Any) -> Work:

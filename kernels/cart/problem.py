@@ -53,6 +53,16 @@ MOST_LARGE = 2**14
 cut into tiles, which several blocks look at."""
 TILE = 2**12
 """Rows of a tile."""
+LEAST_FEATURES = 8
+"""Features that a node looks at from which on the CPU passes over enough of them."""
+SPARSE = 32
+"""Rows of the table for each row of a node from which on hardly two of these share a cache line of
+a feature's codes: the CPU then reads their codes row by row."""
+COPY_PAYS = 2
+"""Codes that the roots of the trees look at, for each code of the table, from which on a copy of
+the codes row by row pays."""
+MOST_COPIED = 2**28
+"""Bytes of the largest copy."""
 SUMMED_BYTES = 2**28
 """Most memory of a GPU that the statistics of huge nodes may take, and those of their tiles."""
 
@@ -176,6 +186,17 @@ def grows_on_device(table: CartTable, params: CartParams) -> bool:
         and table.codes.shape[1] <= MOST_ROWS_ON_DEVICE
         and n_sorted_features(table, params) <= MOST_SORTED
     )
+
+
+def bytes_by_row(
+    n_codes: int, n_records: int, max_features: int, max_depth: int, has_random_cuts: bool
+) -> int:
+    """Return the bytes of a copy of a table's codes of one byte, row by row, as many small nodes
+    read them on the CPU; 0 where trees have few such nodes, or the copy would take too long, or too
+    much memory."""
+    pays = n_records * max_features >= COPY_PAYS * n_codes and max_depth >= SPARSE.bit_length()
+    pays = pays and max_features >= LEAST_FEATURES and not has_random_cuts
+    return n_codes if pays and n_codes <= MOST_COPIED else 0
 
 
 def bytes_of_cuts(n_statistics: int) -> int:

@@ -200,6 +200,20 @@ class TestNumbers:
         few = growing(RandomForestRegressor, max_leaf_nodes=31)
         assert few == growing(RandomForestRegressor, max_leaf_nodes=31, min_samples_leaf=2)
 
+    def test_the_copy_of_codes_by_row(self):
+        """A byte for each value, where many small nodes look at enough features."""
+
+        def copied(forest=RandomForestRegressor, shape=(20_000, 30), **settings):
+            model = forest(**{"n_estimators": 4, "n_jobs": 1, "device": "cpu"} | settings)
+            return memory_plan(model, shape).parts["codes by row"]
+
+        assert copied() == copied(max_depth=6) == 20_000 * 30
+        for none in (
+            {"max_depth": 5}, {"max_features": 7}, {"n_estimators": 1}, {"max_bins": None},
+            {"forest": ExtraTreesRegressor}, {"shape": (9_000_000, 30)},
+        ):  # fmt: skip
+            assert copied(**none) == 0, none
+
     def test_projections_of_oblique_forests(self):
         """Some at a time; those before are gone by then."""
         X = np.random.default_rng(0).normal(size=(20_000, 20))

@@ -21,11 +21,17 @@ from ...runtime.compilation import fused, inlined, inner, kernel, kernel_without
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
 from ..grown import most_nodes
-from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
+from ..problem import (
+    ABSOLUTE_ERROR,
+    CartParams,
+    CartTable,
+    CartTarget,
+    GrownCart,
+    bytes_by_row,
+)
 from .finishing import finished
 from .nodes import find_split
-from .rows import ONE_ROW, SPARSE, RowArrays, part_rows
-from .screen import LEAST_FEATURES
+from .rows import ONE_ROW, RowArrays, part_rows
 from .tables import (
     IDLE,
     NODES,
@@ -44,11 +50,6 @@ u64, i64 = np.uint64, np.int64
 SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
-COPY_PAYS = 2
-"""Codes that the roots of the trees look at, for each code of the table, from which on a copy of
-the codes row by row pays."""
-MOST_COPIED = 2**28
-"""Bytes of the largest copy."""
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -287,24 +288,16 @@ def _rows(
         # Ranks are sorted by their digits, and number the values of a node without comparisons.
         distinct, inverse = np.unique(target.values, return_inverse=True)
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
+    codes = table.codes
+    n_copied = bytes_by_row(
+        codes.size, records.size, params.max_features, params.max_depth, params.random_splits == 1
+    )
+    is_copied = n_copied > 0 and codes.itemsize == 1
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
-        records, table.codes.reshape(-1), _codes_by_row(table, records.size, params),
+        records, codes.reshape(-1),
+        np.ascontiguousarray(codes.T).reshape(-1) if is_copied else np.empty(0, codes.dtype),
     )  # fmt: skip
-
-
-def _codes_by_row(table: CartTable, n_records: int, params: CartParams) -> np.ndarray:
-    """Return the codes row by row, as many small nodes read them, in one dimension; empty where
-    trees have few such nodes, or the copy would take too long, or too much memory."""
-    codes = table.codes
-    n_looked_at = n_records * params.max_features
-    pays = params.max_features >= LEAST_FEATURES and params.random_splits == 0
-    pays = (
-        pays and params.max_depth >= SPARSE.bit_length() and n_looked_at >= COPY_PAYS * codes.size
-    )
-    if not pays or codes.itemsize > 1 or codes.size > MOST_COPIED:
-        return np.empty(0, codes.dtype)
-    return np.ascontiguousarray(codes.T).reshape(-1)
 
 
 def _unit_of_rows(

@@ -143,7 +143,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, parent, c
     in_cuts = suits_cuts(packed, params, n_outputs)
     highest = highest_score(n_rows, packed, params, n_outputs, groups, room.cuts)
     running = suits_running_sums(packed, params, n_outputs, groups.total.size)
-    screens = in_cuts and suits_screen(table.codes, n_rows, packed, params, groups.total.size)
+    screens = in_cuts and suits_screen(room.screen.words, n_rows, packed)
     added, unit = _prepare_screen(screens, rows, n_rows, packed, room)
     any_candidate, is_best = False, False
     j, n_drawn = i64(0), i64(0)

@@ -16,7 +16,7 @@ from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.lanes import count_bits
 from ...runtime.cpu.team import prefetch
 from ...scalars.routing import is_left_category
-from ..problem import COUNT_SHIFT
+from ..problem import COUNT_SHIFT, SPARSE
 from .scores import MASK
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
@@ -25,9 +25,6 @@ LOW_32 = u64(0xFFFFFFFF)
 S32 = u64(32)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
-SPARSE = 32
-"""Rows of the table for each row of a node from which on hardly two of these share a cache line of
-a feature's codes: their codes are then read row by row."""
 
 
 class RowArrays(NamedTuple):

@@ -13,8 +13,17 @@ scored; the few others are scored as if there were no bound. With two classes th
 and Gini's gain is twice that of the squared error.
 
 The margin of the bound, in units of rounded values: rounding changes s by at most
-``l (W - l) / W``, and float32 by 3 more, which is at most ``sqrt(W) / 2 + 5`` of the root of a
-gain.
+``l (W - l) / W``, and float32 by 3 more beside its share of s, which is at most ``sqrt(W) / 2 + 5``
+of the root of a gain. In float32 the mean of the rounded values, which is not quite zero, is taken
+off the sums, and the error of that is a share of ``|mean| l``. It is small since |mean| < 1:
+
+- Values of numbers, less the integer mean of the node, add up to r, ``0 <= r < W``. Doubled u times
+  they add up to ``2**u r``; then ``floor(2**u r / W)`` is taken off each unit of weight, which
+  leaves less than W. What is taken off altogether is no more than the sum, so that no sum of some
+  rows leaves the range that all rows have without it.
+- Halved values are rounded down, each by less than 1, and there are at most W: they add up to more
+  than -W and less than W. No value is both doubled and halved.
+- Values of two classes add up to zero before they are rounded.
 """
 
 from __future__ import annotations
@@ -36,9 +45,7 @@ LOW_32 = u64(0xFFFFFFFF)
 AT_ONCE = 4
 """Features that are added up together."""
 N_CODES = MAX_BINS + 1
-LEAST_FEATURES = 8
-"""Features of a node from which on enough of them are passed over."""
-MOST_WEIGHT = i64(2**22)
+MOST_WEIGHT = 2**22
 """Weight of a node below which float32 changes no sum by more than the margin has room for."""
 MOST_SUM = 2.0**30
 SLACK = 2.0**-44
@@ -51,7 +58,7 @@ class Screen(NamedTuple):
     """Scratch to pass over features.
 
     words : int64, (rows,)
-        ``rounded value << 32`` plus the weight of each row.
+        ``rounded value << 32`` plus the weight of each row; empty where no feature is passed over.
     table : int64, (AT_ONCE, N_CODES)
         Sums of words by code.
     sums, weights : int32, (N_CODES,)
@@ -65,12 +72,10 @@ class Screen(NamedTuple):
 
 
 @inlined
-def suits_screen(codes, n, packed, params, n_statistics):
+def suits_screen(words, n, packed):
     """Return whether features can be passed over at a node whose cuts are scored in vectors, and
     whether it pays. For nodes of few rows ``scan_few`` is as fast."""
-    if codes.itemsize > 1 or params.max_features < LEAST_FEATURES or n_statistics != 2:
-        return False
-    return params.random_splits == 0 and n > FEW_ROWS and packed & MASK < MOST_WEIGHT
+    return words.size > 0 and n > FEW_ROWS and packed & MASK < MOST_WEIGHT
 
 
 @inner
@@ -82,6 +87,8 @@ def fill_words(n, weight, is_regression, total, weights, items, words):
         Of the values, or of the weights of class 1.
     """
     mean = total // weight
+    # What the values less their mean, an integer, add up to: nothing with classes.
+    rest = total - weight * mean if is_regression else i64(0)
     size = 0.0
     for i in range(u64(n)):
         own = weights[i] & MASK
@@ -99,9 +106,12 @@ def fill_words(n, weight, is_regression, total, weights, items, words):
         size *= 0.5
         unit *= 0.25
         down += 1
+    # Taken off what is doubled: the mean that is left stays below 1. Without doubling it is 0.
+    rest = (rest << up) // weight
     added = i64(0)
     for i in range(u64(n)):
-        words[i] = (((words[i] << up) >> down) << i64(32)) + (weights[i] & MASK)
+        own = weights[i] & MASK
+        words[i] = ((((words[i] << up) >> down) - own * rest) << i64(32)) + own
         added += words[i]
     return added, unit
 

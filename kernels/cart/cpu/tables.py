@@ -14,7 +14,7 @@ from ...runtime.compilation import inlined
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE
 from ..grown import NODE
-from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
+from ..problem import ABSOLUTE_ERROR, LEAST_FEATURES, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .bins import WORD
 from .bounds import MOST_ROWS
@@ -22,7 +22,7 @@ from .cuts import SortedCuts
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
-from .screen import AT_ONCE, N_CODES, Screen
+from .screen import AT_ONCE, MOST_WEIGHT, N_CODES, Screen
 from .small_nodes import FEW_ROWS, Few
 
 # Entries of ``SharedTables.counts``, each on a cache line of its own.
@@ -149,13 +149,16 @@ def allocate_rooms(
     absolute = params.criterion == ABSOLUTE_ERROR
     # All that look at single rows by their keys.
     sorts = wide or absolute or params.random_splits == 1
+    # Where features are passed over, at nodes of fewer rows than weight.
+    screens = not wide and params.max_features >= LEAST_FEATURES and n_statistics == 2
+    screens = screens and not absolute and params.random_splits == 0
     n_groups = min(n, most_bins) + 2
     lines = partial(_lines, n_threads)
     return ThreadScratch(
         groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
         few=_few(lines, table.codes.dtype, n if sorts else 0),
         screen=Screen(
-            words=lines(n),
+            words=lines(min(n, MOST_WEIGHT) if screens else 0),
             table=lines((AT_ONCE, N_CODES)),
             sums=lines(N_CODES, np.int32),
             weights=lines(N_CODES, np.int32),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.cart.cpu import screen as screens
-from gpuens.kernels.cart.problem import GINI, SQUARED_ERROR, GrownCart
+from gpuens.kernels.cart.problem import GINI, SQUARED_ERROR, CartTarget, GrownCart
 from gpuens.kernels.runtime.compilation import callable_from_python
 from gpuens.kernels.runtime.dispatch import Implementation
 from tests.support.cart_problems import Problem, classes_target, problem, values_target
@@ -99,6 +100,112 @@ def test_features_are_passed_over_below_their_gain_and_not_above_it(is_regressio
             root = root_to_beat(gain * factor, 0.0, unit, weight)
             assert root > 0.0
             assert exceeds(sums, weights_left, added, root) == expected, (n, factor)
+
+
+def filled(is_regression: bool, values: np.ndarray, weights: np.ndarray) -> tuple[Any, ...]:
+    """Return the words of rows, their sum and its unit, the sums of the rows, and these by row."""
+    own = values * weights
+    total, weight = int(own.sum()), int(weights.sum())
+    words = np.empty(values.size, np.int64)
+    added, unit = callable_from_python(screens.fill_words)(
+        values.size, weight, is_regression, total, weights, own if is_regression else values, words
+    )
+    return words, added, unit, total, weight, own
+
+
+def small_values(rng: np.random.Generator, n: int, kind: int, most: int) -> np.ndarray:
+    """Return integers of 0 ... most, of which few, some or most differ from zero; not all alike."""
+    share = (0.03, 0.5, 0.97)[kind % 3] ** rng.uniform(0.5, 2.0)
+    values = (rng.random(n) < share) * rng.integers(1, most + 1, n)
+    values[:2] = 0, 1
+    return values
+
+
+def left_sides(
+    rng: np.random.Generator, own: np.ndarray, weights: np.ndarray, n_sides: int
+) -> Iterator[np.ndarray]:
+    """Return the rows with one of the codes of features of two: one, a few or many, with a sum near
+    that of as many rows anywhere."""
+    order = np.argsort(own, kind="stable")
+    low, high = np.array_split(order, [np.searchsorted(own[order], 1)])
+    share = own.sum() / weights.sum() / max(1.0, own[high].mean())
+    for _ in range(n_sides):
+        n = int(np.exp(rng.uniform(0.0, np.log(min(own.size / 2, 200)))))
+        n_high = min(n, high.size, max(0, round(n * share) + int(rng.integers(-1, 2))))
+        begins = rng.integers(0, high.size - n_high + 1), rng.integers(0, max(1, low.size - n))
+        yield np.concatenate([
+            high[begins[0] : begins[0] + n_high], low[begins[1] : begins[1] + n - n_high]
+        ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("is_regression", "most"),
+    [(False, 1), (True, 1), (True, 3)],
+    ids=["classes", "0 and 1", "0 to 3"],
+)
+def test_no_gain_is_passed_over_that_is_larger_by_a_little(is_regression, most):
+    """Small integers do not add up to zero, and are doubled most often; gains are exact here."""
+    rng = np.random.default_rng(7)
+    root_to_beat, exceeds = map(callable_from_python, (screens.root_to_beat, screens.exceeds))
+    sums, below = np.empty((2, screens.N_CODES), np.int32)
+    sizes = [33, 40, 64, 100, 333, 1000, 2000, 5000, 20_000] * 4 + [2**17, 2**20] * 2
+    n_compared = 0
+    for k, n in enumerate(sizes):
+        weights = rng.integers(1, (1, 1, 4)[k % 3] + 1, n) if n < 2**20 else np.ones(n, np.int64)
+        values = small_values(rng, n, k, most)
+        words, added, unit, total, weight, own = filled(is_regression, values, weights)
+        for rows in left_sides(rng, own, weights, 150):
+            left, of_left = int(own[rows].sum()), int(weights[rows].sum())
+            gain = (left * weight - total * of_left) ** 2 / (weight * of_left * (weight - of_left))
+            gain *= 1.0 if is_regression else 2.0
+            root = root_to_beat(gain * (1.0 - 2.0**-40), 0.0, unit, weight)
+            n_compared += root > 0.0
+            for word in words[rows].sum(), added - words[rows].sum():  # of the rows, of the others
+                sums[:], below[:] = added >> 32, weight
+                sums[0], below[0] = word >> 32, word & 0xFFFFFFFF
+                assert root <= 0.0 or exceeds(sums, below, added, root), (n, total, left, of_left)
+    assert n_compared > 2000
+
+
+def test_no_score_is_passed_over_that_is_larger_by_its_last_digit():
+    """Scores far from zero differ by less than they are rounded by."""
+    rng = np.random.default_rng(8)
+    root_to_beat, exceeds = map(callable_from_python, (screens.root_to_beat, screens.exceeds))
+    sums, below = np.empty((2, screens.N_CODES), np.int32)
+    for n in [33, 100, 1000] * 4:
+        values = 2**49 + small_values(rng, n, 1, 1)
+        words, added, unit, total, weight, own = filled(True, values, np.ones(n, np.int64))
+        parent = float(total) ** 2 / weight
+        for rows in left_sides(rng, values - 2**49, np.ones(n, np.int64), 50):
+            left, of_left = int(own[rows].sum()), rows.size
+            score = float(left) ** 2 / of_left + float(total - left) ** 2 / (weight - of_left)
+            word = words[rows].sum()
+            sums[:], below[:] = added >> 32, weight
+            sums[0], below[0] = word >> 32, of_left
+            root = root_to_beat(np.nextafter(score, 0.0), parent, unit, weight)
+            assert root <= 0.0 or exceeds(sums, below, added, root), (n, left, of_left)
+
+
+def test_parity_of_zeros_and_ones_beside_far_numbers(oracle, same):
+    """Once these are parted off, the others are small integers, with more ones than zeros."""
+    n, n_ones = 1543, 1312
+    y = np.zeros(n + 2, np.int64)
+    y[:n_ones], y[n:] = 1, (2**48, -(2**48))
+    X = np.zeros((n + 2, 10))
+    for f in range(9):
+        X[[*range(8), *range(n_ones, n_ones + 5)], f] = 1.0
+    X[:, 5] = 0.0
+    X[n_ones + 13, 5] = 1.0
+    X[n:, 9] = 1.0, -1.0
+    begin = np.arange(2, dtype=np.int64)
+    target = CartTarget(np.zeros((0, 0), np.int32), y[None], np.ones(n + 2, np.int64), begin)
+    trees = problem(X, target)
+    settings: dict[str, Any] = {"criterion": SQUARED_ERROR, "max_depth": 3}
+    cpu = type(oracle)(Implementation.CPU, import_module("array_api_compat.numpy"))
+    for actual, wanted in zip(
+        trees.grow(cpu, **settings)[0], trees.grow(oracle, **settings)[0], strict=True
+    ):
+        same(actual, wanted)
 
 
 def test_nothing_is_passed_over_before_a_candidate_is_known():
