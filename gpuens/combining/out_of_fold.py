@@ -123,4 +123,5 @@ def _spread(part: Any, places: np.ndarray, is_log: bool) -> Any:
         return part
     xp = module_of(part)
     missing = xp.zeros_like(part[:, :1]) + (float(xp.finfo(part.dtype).min) if is_log else 0.0)
-    return xp.concat([part, missing], axis=1)[:, xp.asarray(places % (part.shape[1] + 1))]
+    columns = [missing if at < 0 else part[:, at : at + 1] for at in places.tolist()]
+    return xp.concat(columns, axis=1)
