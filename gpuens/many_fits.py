@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from joblib import parallel_config
@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
 from .boosting.steps.many_models import Meeting, run_together
-from .combining.out_of_fold import check_method, in_order, order_of
+from .combining.out_of_fold import check_decisions, check_method, in_order, order_of
 from .devices.lazy_tables import require_in_memory
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
@@ -68,17 +68,28 @@ ALL_FAILED = r"\s*All the \d+ fits failed"
 """How the error of scikit-learn begins where no fit of several settings succeeded."""
 
 
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None
+Models = list[list[Any]]
+
+
+@overload
 def fit_many(
-    estimators: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
-    folds: Any = None,
-    method: str | None = None,
-    sample_weight: Any = None,
-    n_jobs: int | None = None,
-) -> Any:
+    estimators: Any, X: Any, y: Any = None, *, param_grid: Grid = None, folds: Any = None,
+    method: None = None, sample_weight: Any = None, n_jobs: int | None = None,
+) -> Models: ...  # fmt: skip
+
+
+@overload
+def fit_many(
+    estimators: Any, X: Any, y: Any = None, *, param_grid: Grid = None, folds: Any, method: str,
+    sample_weight: Any = None, n_jobs: int | None = None,
+) -> tuple[Models, list[Any]]: ...  # fmt: skip
+
+
+def fit_many(
+    estimators: Any, X: Any, y: Any = None, *, param_grid: Grid = None, folds: Any = None,
+    method: str | None = None, sample_weight: Any = None, n_jobs: int | None = None,
+) -> Models | tuple[Models, list[Any]]:  # fmt: skip
     """Fit several estimators to several parts of a table.
 
     Parameters
@@ -112,14 +123,16 @@ def fit_many(
         ``[setting][fold]``. Each model is the one that its own ``fit`` on these rows returns.
     predictions : list of arrays, shape (n_rows, ...)
         With ``method`` only: those of each setting, in the order of the rows of X. Probabilities
-        have a column for each class that any fold has; it is zero where a fold lacks the class.
+        have a column for each class of y; it is zero (its logarithm the least number) in the rows
+        of a fold whose training rows lack the class, with a warning. A list for each setting where
+        y has several columns of classes.
 
     Raises
     ------
     ValueError, TypeError
         From the ``fit`` of the first model that fails, whose setting and fold a note names; or
         there is nothing to fit; or ``method`` is not one of the estimators, or the folds do not
-        hold out every row once.
+        hold out every row once, or their training rows lack classes that "decision_function" needs.
 
     Examples
     --------
@@ -136,6 +149,8 @@ def fit_many(
         check_method(method, settings, folds)
     parts = _parts(folds, X, y, settings[0])
     order = None if method is None else order_of([test for _, test in parts], _num_samples(X))
+    if method == "decision_function":
+        check_decisions([train for train, _ in parts], y, settings)
     columns = (X, y, sample_weight)
     rows = [
         columns
@@ -157,7 +172,7 @@ def fit_many(
     if method is None or order is None:
         return found
     held_out = [_safe_indexing(X, test) for _, test in parts]
-    return found, [in_order(own, held_out, method, order) for own in found]
+    return found, [in_order(own, held_out, y, method, order) for own in found]
 
 
 def _fit(model: Any, columns: tuple[Any, ...], name: str) -> Any:

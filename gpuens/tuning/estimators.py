@@ -84,7 +84,7 @@ TUNED = """Parameters
     best_score_ : float
         Its score on the rows held out, greater is better (the loss with a minus sign).
     ensemble_score_ : float
-        That of the ensemble.
+        That of the ensemble; NaN if Ctrl-C has left its members with fewer rounds.
     members_ : list of int
         The settings in the ensemble, numbers of ``cv_results_``.
     weights_ : float64 ndarray, shape (n_members,)
@@ -121,7 +121,8 @@ TUNED = """Parameters
     A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
     with a warning. Ctrl-C ends the search; the model is made of what was tried until then. In the
     training on all rows it keeps the members that are finished, or else the rounds of those that
-    are not, with a warning."""
+    are not, with a warning; with several threads on the CPU, members that are being trained are
+    trained to their end."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

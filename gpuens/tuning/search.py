@@ -239,6 +239,10 @@ class SettingSearch:
                 f"the first {most} rounds of {len(kept)} of {len(self.members)} members are kept."
             )
         if kept:
+            raws = [self.members[k].raw for k in kept]
+            is_whole = all(n_rounds[k] == self.members[k].n_rounds for k in kept)
+            score = RawAverages(self._table, self.held_out, raws).value
+            self.score = score(self.weights[kept]) if is_whole else math.nan
             warn_user(f"The last training was interrupted: {what}", RuntimeWarning)
         return {k: done[k] for k in kept}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, make_scorer
@@ -13,12 +14,14 @@ from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, cross_val_predict
 
 from gpuens import (
+    BaggingClassifier,
     DecisionTreeClassifier,
     GradientBoostingClassifier,
     GridSearchCV,
     RandomForestClassifier,
     RandomForestRegressor,
     RandomizedSearchCV,
+    VotingClassifier,
     fit_many,
 )
 from gpuens.boosting.rounds import BoostingRounds
@@ -118,9 +121,36 @@ class TestFitMany:
         expected = cross_val_predict(model, X, targets, cv=KFold(3), method=how)
         _, (found,) = fit_many(model, X, targets, folds=KFold(3), method=how)
         np.testing.assert_array_equal(found, expected)
-        with pytest.raises(ValueError, match="disagree in their classes: 'fold 1' knows"):
-            model = GradientBoostingClassifier(n_estimators=2)
-            fit_many(model, X, classes, folds=KFold(3), method="decision_function")
+
+    @pytest.mark.filterwarnings("ignore:Number of classes in training fold")
+    @pytest.mark.filterwarnings("ignore:divide by zero")
+    @pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
+    @pytest.mark.parametrize("kind", [list, np.asarray])
+    def test_outputs_whose_folds_lack_classes(self, method, kind):
+        """Other classes in each fold, and as many."""
+        targets = np.stack([np.arange(len(X)) // 200, np.arange(len(X)) // 10 % 4], axis=1)
+        targets[400:, 1] %= 3
+        more = {"method": method}
+        model = DecisionTreeClassifier(max_depth=2)
+        folds = [*KFold(3).split(X)]
+        folds[0] = (np.flatnonzero(targets.max(axis=1) < 3), folds[0][1])
+        expected = cross_val_predict(model, X, targets, cv=folds, **more)
+        with pytest.warns(RuntimeWarning, match=r"of the folds \[0, 1, 2\] lack classes"):
+            _, (found,) = fit_many(model, X, kind(targets.tolist()), folds=folds, **more)
+        assert [part.shape[1] for part in found] == [3, 4]
+        for own, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(own, theirs)
+
+    def test_a_class_that_no_fold_is_trained_on(self):
+        classes = np.array(["b", "a", "c"])[np.arange(len(X)) % 3]
+        known = np.flatnonzero(classes != "b")
+        folds = [(known, np.arange(300)), (known, np.arange(300, 600))]
+        with pytest.warns(RuntimeWarning, match=r"of the folds \[0, 1\] lack classes"):
+            (models,), (found,) = fit_many(
+                DecisionTreeClassifier(max_depth=2), X, classes, folds=folds, method="predict_proba"
+            )
+        assert not found[:, 1].any()
+        np.testing.assert_array_equal(found[:, [0, 2]], models[0].predict_proba(X))
 
     @pytest.mark.parametrize(
         ("folds", "method", "message"),
@@ -128,6 +158,12 @@ class TestFitMany:
             (None, "predict", "pass folds too"),
             (2, "transform", "method must be one of .*'predict_proba'.*got 'transform'"),
             (ShuffleSplit(2, random_state=0), "predict", "row 0 is held out 0 times"),
+            ([([0, 1], [0, 600])], "predict", "folds must hold out rows of X, which has 600.*600"),
+            (
+                [(np.flatnonzero(Y), range(600))],
+                "decision_function",
+                r"to train on in fold 0 miss the class\(es\) \[0.*StratifiedKFold",
+            ),
             ([([0, 1], range(600)), ([0, 1], [7])], "predict", "row 7 is held out 2 times"),
         ],
     )
@@ -135,6 +171,19 @@ class TestFitMany:
         """Nothing is trained."""
         with pytest.raises(ValueError, match=message):
             fit_many(GradientBoostingClassifier(-1), X, Y, folds=folds, method=method)
+
+    def test_methods_are_those_of_the_instance(self):
+        members = [("tree", DecisionTreeClassifier(max_depth=2))]
+        more = {"folds": 2, "method": "predict_proba"}
+        with pytest.raises(ValueError, match=r"one of \['predict'\] for this VotingClassifier"):
+            fit_many(VotingClassifier(members, voting="hard"), X, Y, **more)
+        for allowed in (VotingClassifier(members, voting="soft"), StackingClassifier(members)):
+            (models,), (found,) = fit_many(allowed, X, Y, **more)
+            (_, test), _ = StratifiedKFold(2).split(X, Y)
+            np.testing.assert_array_equal(found[test], models[0].predict_proba(X[test]))
+        bag = BaggingClassifier(LogisticRegression(), 2, random_state=0)
+        _, (found,) = fit_many(bag, X, Y, folds=2, method="decision_function")
+        assert found.shape == (600,)
 
     def test_own_models_train_on_one_thread_each(self):
         seen = []

@@ -275,6 +275,8 @@ class TestBudget:
         assert model.members_ == tuned.members_[:1] and model.weights_.tolist() == [1.0]
         n_rounds = model.cv_results_["n_rounds"][model.members_[0]]
         assert model.forest_.n_trees == (n_rounds if of_member else 2)
+        whole = -model.cv_results_["mean_test_score"][model.members_[0]] if of_member else np.nan
+        np.testing.assert_allclose(-model.ensemble_score_, whole, rtol=1e-12)
         first = tuned.forest_.slice(0, model.forest_.n_trees)
         np.testing.assert_array_equal(model.forest_.threshold, first.threshold)
 
