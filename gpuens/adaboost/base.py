@@ -302,7 +302,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -322,7 +322,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

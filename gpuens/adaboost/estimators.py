@@ -100,7 +100,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         return self._vote(X, lambda *votes: votes[-1].xp.log(self._probabilities(*votes)))
 
@@ -135,7 +135,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         return self._staged(X, self._labels)
 
@@ -145,7 +145,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         return self._staged(X, self._decide)
 
@@ -155,7 +155,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         return self._staged(X, self._probabilities)
 
@@ -329,7 +329,7 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         with self._asking(X) as (values, device):
             predicted = self._predictions(values, device)

@@ -72,7 +72,7 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         return_std : bool, default=False
             Whether to return the spread of the M members too,
             ``sqrt(sum((member - mean)**2) / M)``.
@@ -203,7 +203,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         with np.errstate(divide="ignore"):
             return self._predict(X, lambda shares, device: device.xp.log(shares))
@@ -215,7 +215,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

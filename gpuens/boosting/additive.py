@@ -69,7 +69,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -84,7 +84,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         check_is_fitted(self)
         return self._staged(X, self._labels)
@@ -95,7 +95,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
@@ -106,7 +106,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         check_is_fitted(self)
         return self._staged(X, _decision)
@@ -149,7 +149,7 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
@@ -161,7 +161,7 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_targets)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

@@ -175,7 +175,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
@@ -188,7 +188,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,)
             Relevances.
         sample_weight : array, shape (n_rows,) or (n_queries,), default=None

@@ -115,7 +115,7 @@ class GradientBoostingRegressor(SurvivalBoosting):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

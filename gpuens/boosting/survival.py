@@ -55,7 +55,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -76,7 +76,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -95,7 +95,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_targets)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

@@ -60,7 +60,7 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         **predict_params : dict
             For the ``predict`` of the meta-model, such as ``return_std=True``.
 
@@ -143,7 +143,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         **predict_params : dict
             For the ``predict`` of the meta-model.
 
@@ -168,7 +168,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -188,7 +188,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

@@ -65,7 +65,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

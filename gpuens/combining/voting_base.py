@@ -238,7 +238,7 @@ class Voting(Combination):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

@@ -139,7 +139,7 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         coverage : float, default=0.9
             The share of rows whose class is to be in its set, in (0, 1).
 

@@ -145,7 +145,7 @@ class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         coverage : float, default=0.9
             The share of targets to contain, in (0, 1).
 

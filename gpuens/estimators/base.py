@@ -300,7 +300,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

@@ -212,15 +212,15 @@ ENDS_EARLY = """
 PREDICTED = """Parameters
     ----------
     X : array-like, shape (n_rows, n_features)
-        Of any type that ``fit`` takes.
+        In any form that ``fit`` takes.
 
     Returns
     -------
     <result>"""
 """The documentation of methods that predict, with one of these results."""
 EXPLAINED = PREDICTED.replace(
-    "Of any type that ``fit`` takes.\n",
-    """Of any type that ``fit`` takes.
+    "In any form that ``fit`` takes.\n",
+    """In any form that ``fit`` takes.
     pred_contribs, pred_interactions : bool, default=False
         Return Shapley values of the features, or of their pairs, instead (see
         ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or

@@ -64,7 +64,7 @@ class ScoresClasses(_Scores):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
             Labels of any type that ``fit`` takes.
         sample_weight : array of shape (n_rows,), default=None
@@ -102,7 +102,7 @@ class ScoresValues(_Scores):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

@@ -167,7 +167,7 @@ class TreeExplainer:
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------

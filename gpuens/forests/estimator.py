@@ -300,7 +300,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -321,7 +321,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         Y : array, sparse matrix or data frame, shape (n_rows, n_features), default=None
             The other rows; None: those of X.
 

@@ -349,7 +349,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -365,7 +365,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         return self._scored(X, lambda score, device: score - self.offset_)
 

@@ -288,7 +288,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         quantiles : float, list of float, "mean" or None, default=None
             Numbers in [0, 1]; "mean": what a random forest predicts; None:
             ``default_quantiles``.
@@ -332,7 +332,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         coverage : float, default=0.9
             In (0, 1]; as much of the rest lies below the interval as above.
 

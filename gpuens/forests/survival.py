@@ -200,7 +200,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -220,7 +220,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -249,7 +249,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : structured array, or tuple (event, time)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

@@ -181,7 +181,8 @@ class Loss:
         update: Update | None = None,
     ) -> Totals:
         """Fill ``g`` and ``h`` of output k, whose raw prediction is ``raw``; see
-        ``kernels.statistics.gradients``. Where ``reads_raw``, there is no update."""
+        ``kernels.statistics.gradients``. ``update`` is None for losses whose
+        gradients are computed from all raw predictions (``reads_raw``)."""
         given = self.gradient_inputs(k, target, raw, shared, weight)
         return gradients(*given, g, h, self.workers, update)
 

@@ -249,7 +249,7 @@ def draw_rows(
 
 
 class RowDraw(NamedTuple):
-    """What decides which rows a sample has, see ``draw_rows``; the fraction is below 1."""
+    """The share of rows to draw, below 1, with the seed and number of the draw; see ``draw_rows``."""
 
     fraction: float
     seed: int

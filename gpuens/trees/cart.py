@@ -350,7 +350,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -369,7 +369,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         """
         probabilities = self.predict_proba(X)
         if isinstance(probabilities, list):

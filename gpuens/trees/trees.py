@@ -175,7 +175,7 @@ class SingleTree(CartEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         check_input : bool, default=True
             Has no effect; scikit-learn's trees have it.
         """
@@ -192,7 +192,7 @@ class SingleTree(CartEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         check_input : bool, default=True
             Has no effect; scikit-learn's trees have it.
 
@@ -213,7 +213,7 @@ class SingleTree(CartEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,)
             The target.
         sample_weight : array of shape (n_rows,), default=None

@@ -360,7 +360,7 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -375,7 +375,7 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
 
         Returns
         -------
@@ -412,7 +412,7 @@ class TunedRegressor(ScoresValues, RegressorMixin, Tuned):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
+            In any form that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_targets)
             The true target.
         sample_weight : array of shape (n_rows,), default=None

@@ -18,9 +18,9 @@ of the root of a gain. In float32 the mean of the rounded values, which is not q
 off the sums, and the error of that is a share of ``|mean| l``. It is small since |mean| < 1:
 
 - Values of numbers, less the integer mean of the node, add up to r, ``0 <= r < W``. Doubled u times
-  they add up to ``2**u r``; then ``floor(2**u r / W)`` is taken off each unit of weight, which
-  leaves less than W. What is taken off altogether is no more than the sum, so that no sum of some
-  rows leaves the range that all rows have without it.
+  they add up to ``2**u r``; then ``floor(2**u r / W)`` is taken off each unit of weight, after
+  which the sum is less than W. No more is taken off than the whole sum, so the sum of any rows
+  stays within the range that it had before.
 - Halved values are rounded down, each by less than 1, and there are at most W: they add up to more
   than -W and less than W. No value is both doubled and halved.
 - Values of two classes add up to zero before they are rounded.
@@ -51,7 +51,7 @@ MOST_SUM = 2.0**30
 SLACK = 2.0**-44
 """Share of the scores that their own rounding may change, in float64."""
 ROUNDING = 1.0 - 2.0**-18
-"""What the roundings of a comparison in float32 leave of the bound."""
+"""Factor of the bound that makes room for the roundings of a comparison in float32."""
 
 
 class Screen(NamedTuple):
