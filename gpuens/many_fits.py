@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from .boosting.steps.many_models import Meeting, run_together
@@ -151,11 +151,10 @@ def fit_many(
     order = None if method is None else order_of([test for _, test in parts], _num_samples(X))
     if method == "decision_function":
         check_decisions([train for train, _ in parts], y, settings)
-    columns = (X, y, sample_weight)
+    # They must have one length, and sparse tables a form whose rows can be taken.
+    columns = (X, y, sample_weight) if folds is None else tuple(indexable(X, y, sample_weight))
     rows = [
-        columns
-        if train is None
-        else tuple(None if a is None else _safe_indexing(a, train) for a in columns)
+        tuple(a if a is None or train is None else _safe_indexing(a, train) for a in columns)
         for train, _ in parts
     ]
     tasks = [
@@ -171,7 +170,7 @@ def fit_many(
     found = [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
     if method is None or order is None:
         return found
-    held_out = [_safe_indexing(X, test) for _, test in parts]
+    held_out = [_safe_indexing(columns[0], test) for _, test in parts]
     return found, [in_order(own, held_out, y, method, order) for own in found]
 
 

@@ -249,7 +249,7 @@ def draw_rows(
 
 
 class RowDraw(NamedTuple):
-    """The share of rows to draw, below 1, with the seed and number of the draw; see ``draw_rows``."""
+    """The share of rows to draw, below 1, and what decides which; see ``draw_rows``."""
 
     fraction: float
     seed: int

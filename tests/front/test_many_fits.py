@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -79,6 +80,16 @@ class TestFitMany:
             linear.coef_, LogisticRegression().fit(frame, Y, weight).coef_
         )
         assert not hasattr(pair[0], "forest_")
+
+    def test_weights_of_another_length(self):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            fit_many(LogisticRegression(), X, Y, folds=3, sample_weight=np.ones(len(X) + 5))
+
+    def test_coordinates_of_a_sparse_table(self):
+        table = scipy.sparse.coo_matrix(X)
+        _, (found,) = fit_many(LogisticRegression(), table, Y, folds=3, method="predict")
+        expected = cross_val_predict(LogisticRegression(), table.tocsr(), Y, cv=3)
+        np.testing.assert_array_equal(found, expected)
 
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
