@@ -104,7 +104,7 @@ def fit_many(
     param_grid : dict or list of dicts, default=None
         Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
     folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
-        The rows to train on; None: all rows.
+        The rows to train on; None: all rows. ``GroupKFold().split(X, y, groups)`` keeps groups.
     method : {"predict", "predict_proba", "predict_log_proba", "decision_function"}, default=None
         The method whose out-of-fold predictions are returned too, as of scikit-learn's
         ``cross_val_predict``: each row is predicted by the model of the fold that holds it out, of

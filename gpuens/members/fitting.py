@@ -28,7 +28,7 @@ from ..devices.placement import (
 )
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
-from ..inputs.arrays import read_table, require_readable, require_two_axes
+from ..inputs.arrays import read_table, require_readable, require_shape, require_two_axes
 from ..inputs.frames import is_frame
 from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
@@ -115,6 +115,8 @@ def read_features(
     if not is_sparse(X):
         require_readable(X, "X")
         require_two_axes(on_host(X), estimator)
+    if is_frame(X):  # scikit-learn fails at frames without columns
+        require_shape(tuple(X.shape), estimator)
     try:
         values = validate_data(
             estimator,

@@ -272,3 +272,8 @@ def test_columns_without_a_type_in_common(column):
     X = pd.DataFrame({"number": pd.array([1, None] * 30, "Int64"), "other": column})
     with raises(TypeError, "X is a data frame whose columns have no type in common"):
         BaggingRegressor(Ridge(), device="cpu").fit(X, np.arange(60.0))
+
+
+def test_a_frame_without_columns():
+    with raises(ValueError, "0 feature(s) (shape=(178, 0)) while a minimum of 1 is required"):
+        BaggingClassifier().fit(pd.DataFrame(index=range(len(C))), C)
