@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,13 @@ SETTINGS = {
     "weights of classes": [{"class_weight": own} for own in ("balanced", None)],
     "rounds": [{"n_estimators": 1 + i} for i in range(3)],
 }
+
+
+PLACES = ("cuda", "cpu")
+
+
+def fingerprint(model):
+    return model.forest_.fingerprint()
 
 
 def fitted(kind, settings, y, device, **further):
@@ -76,6 +85,46 @@ def test_targets_differ(cupy):
     for model, y in zip(models, targets, strict=True):
         alone = GradientBoostingRegressor(n_estimators=3, device="cpu").fit(X, y)
         assert model.forest_.fingerprint() == alone.forest_.fingerprint()
+
+
+FOLDS = {
+    "rows": {"subsample": 0.6},
+    "features": {"colsample_bynode": 0.5, "min_samples_leaf": 9},
+    "monotone values": {"monotonic_cst": [1, 0, -1, 0, 0]},
+    "categories": {"categorical_features": [3, 4], "max_depth": 3},
+    "without a limit of leaves": {"max_leaf_nodes": None, "max_depth": 3, "min_samples_leaf": 8},
+    "losses": {"loss": "absolute_error", "subsample": 0.6},
+    "rows by their gradients": {"sampling": "goss", "learning_rate": 1.0},
+}
+
+
+def table_of_folds():
+    """In fold 0 column 2 is constant, and column 1 has no missing value."""
+    table = X[:203].astype(np.float64)
+    table[:, 3] = np.arange(203) * 7 % 5
+    table[:, 4] = np.arange(203) // 5 % 2
+    table[np.arange(203) % 5 != 0, 2] = 0.5
+    table[np.arange(203) % 5 != 0, 1] = np.nan_to_num(table[np.arange(203) % 5 != 0, 1])
+    return table
+
+
+def fit_folds(kind, table, y, settings, device, **further):
+    """Fit a model to the rows of each of five folds of unequal sizes."""
+    folds = [np.flatnonzero(np.arange(len(y)) % 5 != k) for k in range(5)]
+    models = [kind(**{"n_estimators": 2, "device": device} | settings) for _ in folds]
+    fits = [
+        partial(model.fit, table[own], y[own], **{k: v[own] for k, v in further.items()})
+        for model, own in zip(models, folds, strict=True)
+    ]
+    return run_together(fits, 5) if device == "cuda" else [fit() for fit in fits]
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds(cupy, name):
+    table, y, how = table_of_folds(), TARGET[:203], FOLDS[name]
+    pairs = [fit_folds(GradientBoostingRegressor, table, y, how, where) for where in PLACES]
+    assert len(set(map(fingerprint, pairs[0]))) == 5
+    assert list(map(fingerprint, pairs[0])) == list(map(fingerprint, pairs[1]))
 
 
 def test_a_model_stops_early(cupy):

@@ -193,9 +193,9 @@ def grown(monkeypatch):
     """How many models each batch had."""
     sizes, grow = [], joined_round.grow_models
 
-    def noted(codes, n_bins, g, h, models, *how):
+    def noted(stack, g, h, models, *how):
         sizes.append(len(models))
-        return grow(codes, n_bins, g, h, models, *how)
+        return grow(stack, g, h, models, *how)
 
     monkeypatch.setattr(joined_round, "grow_models", noted)
     return sizes
@@ -223,7 +223,8 @@ def test_a_model_that_is_finished_leaves(grown):
 
 
 def test_batches_have_what_models_share(grown, capsys):
-    models = [boosting(max_bins=bins, verbose=True) for bins in (20, 255, 20, 255, 255)]
+    cuts = [{"monotonic_cst": [k, 0, 0, 0, 0]} for k in (1, 0)]
+    models = [boosting(verbose=True, **cuts[k]) for k in (0, 1, 0, 1, 1)]
     run_together(fits_of(models, "numbers", "rows"), 5)
     assert grown == [2, 3] * 4
     assert capsys.readouterr().err.count("5 models grow in 2 batches: 2 + 3.") == 1
@@ -414,7 +415,7 @@ class TestOnADevice:
     def test_fit_many(self, there, grown):
         how = {"param_grid": self.GRID, "folds": 3}
         found = fit_many(boosting(device="auto"), *there, **how)
-        assert max(grown) == 4
+        assert grown == [12] * 4
         expected = fit_many(boosting(), X, TARGET, **how)
         for own, alone in zip(found, expected, strict=True):
             require_equal(own, alone)

@@ -34,7 +34,7 @@ def test_gradients(target, oracle, same, n_models, targets, weights):
     loss = MultinomialLogLoss(1.5)
     g, h = (target.array(np.full((n_outputs, n), np.nan, np.float32)) for _ in range(2))
     args = [target.array(a) for a in (y, raw, shift, weight)]
-    totals = target.run(gradients_of_models, loss, *args, g, h, first_class, n_models)
+    totals = target.run(gradients_of_models, loss, *args, g, h, first_class, [n] * n_models)
     for i in range(n_outputs):
         model, number = divmod(i, n_classes)
         own_y = {"common": y, "of models": of_classes[model], "of outputs": y[i % len(y)]}[targets]
@@ -54,7 +54,7 @@ def test_more_models_than_a_shift(target, oracle, same):
     y, raw = rng.integers(0, 2, (5, 60)).astype(np.float64), rng.normal(size=(5, 60))
     g, h = (target.array(np.full((5, 60), np.nan, np.float32)) for _ in range(2))
     none, args = target.array(NONE), [target.array(a) for a in (y, raw)]
-    target.run(gradients_of_models, BinomialLogLoss(), *args, none, none, g, h, NO_CLASS, 5)
+    target.run(gradients_of_models, BinomialLogLoss(), *args, none, none, g, h, NO_CLASS, [60] * 5)
     for i in range(5):
         own_g, own_h = np.empty((2, 60), np.float32)
         oracle.run(gradients, BinomialLogLoss(), y[i], raw[i], NONE, NONE, own_g, own_h)
