@@ -261,8 +261,8 @@ class Meeting:
             print(f"{len(models)} models grow in {len(parts)} batches: {sizes}.", file=sys.stderr)
         for part in parts:
             key = tuple(model.number for model in part)
-            known = [*before.values(), *self._batches.values()]
-            self._batches[key] = before.get(key) or JoinedModels(part, self._owner, known)
+            others = [*before.values(), *self._batches.values()]
+            self._batches[key] = before.get(key) or JoinedModels(part, self._owner, others)
 
 
 class RoundsTogether(BoostingRounds):

@@ -7,8 +7,9 @@ import pytest
 
 from gpuens.kernels.boosting.many_models import gradients_of_models
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK, Totals
-from gpuens.kernels.scalars.losses import BinomialLogLoss, MultinomialLogLoss
+from gpuens.kernels.scalars.losses import BinomialLogLoss, MultinomialLogLoss, SquaredError
 from gpuens.kernels.statistics.gradients import NO_CLASS, gradients
+from gpuens.kernels.statistics.quantise import fixed_point_scales, scales_for
 
 NONE = np.zeros(0)
 
@@ -46,6 +47,30 @@ def test_gradients(target, oracle, same, n_models, targets, weights):
         same(target.host(g)[i], own_g)
         same(target.host(h)[i], own_h)
         assert Totals(*totals[i]) == alone
+
+
+@pytest.mark.parametrize("first", [0, 1, SUM_CHUNK])
+def test_numbers_of_rows(target, oracle, same, first):
+    """What is behind the rows of a model stays, and is not read."""
+    rng = np.random.default_rng(first)
+    n = target.rows(2 * SUM_CHUNK + 7, simulated=SUM_CHUNK + 7)
+    n_rows = [n, n - first, max(n // 3, 1)]
+    y, raw, weight = rng.normal(size=(3, 3, n))
+    for k, own in enumerate(n_rows):
+        y[k, own:] = raw[k, own:] = weight[k, own:] = np.nan
+    g, h = (target.array(np.full((3, n), 7.0, np.float32)) for _ in range(2))
+    args = [target.array(a) for a in (y, raw, NONE, abs(weight))]
+    totals = target.run(gradients_of_models, SquaredError(), *args, g, h, NO_CLASS, n_rows)
+    for k, own in enumerate(n_rows):
+        found = np.empty((2, own), np.float32)
+        of_rows = (y[k, :own], raw[k, :own], NONE, abs(weight[k, :own]))
+        alone = oracle.run(gradients, SquaredError(), *of_rows, *found)
+        for whole, part in zip((g, h), found, strict=True):
+            same(target.host(whole)[k], np.concatenate([part, np.full(n - own, 7.0, np.float32)]))
+        assert Totals(*totals[k]) == alone
+        for scales in (scales_for, fixed_point_scales):
+            one, other = scales(totals[k], own), scales(alone, own)
+            assert (one.g, one.h) == (other.g, other.h)
 
 
 def test_more_models_than_a_shift(target, oracle, same):
