@@ -6,8 +6,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, GridSearchCV
 from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
 
@@ -125,6 +127,62 @@ def test_folds(cupy, name):
     pairs = [fit_folds(GradientBoostingRegressor, table, y, how, where) for where in PLACES]
     assert len(set(map(fingerprint, pairs[0]))) == 5
     assert list(map(fingerprint, pairs[0])) == list(map(fingerprint, pairs[1]))
+
+
+@pytest.mark.parametrize("how", [{}, {"subsample": 0.6, "class_weight": "balanced"}], ids=str)
+def test_folds_of_three_classes(cupy, how):
+    """Of two numbers of rows, each of which is a batch."""
+    table, y = table_of_folds(), np.digitize(TARGET[:203], [-0.5, 0.5])
+    weight = np.arange(203) % 3 * 0.7
+    pairs = [
+        fit_folds(GradientBoostingClassifier, table, y, how, where, sample_weight=weight)
+        for where in PLACES
+    ]
+    assert list(map(fingerprint, pairs[0])) == list(map(fingerprint, pairs[1]))
+
+
+@given(
+    st.lists(st.integers(30, 90), min_size=2, max_size=4),
+    st.fixed_dictionaries(
+        {"n_estimators": st.integers(1, 3), "max_depth": st.integers(1, 3)},
+        optional={
+            "subsample": st.sampled_from([0.3, 0.8]),
+            "colsample_bytree": st.just(0.4),
+            "min_samples_leaf": st.integers(1, 20),
+            "max_bins": st.sampled_from([5, 255]),
+            "monotonic_cst": st.just([0, 1, -1, 0, 0]),
+            "categorical_features": st.just([3, 4]),
+            "early_stopping": st.just(True),
+        },
+    ),
+    st.booleans(),
+)
+@settings(max_examples=8)
+def test_tables_of_any_rows(cupy, sizes, given_settings, has_weights):
+    """Of which the second has weights, and the last one ends a round later than the others."""
+    table = table_of_folds()
+    begins = np.cumsum([0, *sizes[:-1]]) % 100
+
+    def fits(device):
+        for k, (begin, size) in enumerate(zip(begins, sizes, strict=True)):
+            own = slice(begin, begin + size)
+            how = {"device": device, "random_state": k} | given_settings
+            how["n_estimators"] += k == len(sizes) - 1
+            more = {"sample_weight": WEIGHT[own]} if has_weights and k == 1 else {}
+            yield partial(GradientBoostingRegressor(**how).fit, table[own], TARGET[own], **more)
+
+    together, alone = run_together([*fits("cuda")], len(sizes)), [fit() for fit in fits("cpu")]
+    assert list(map(fingerprint, together)) == list(map(fingerprint, alone))
+
+
+def test_folds_of_a_search(cupy):
+    """Of unequal sizes, each by its rows and those that it is scored on."""
+    grid, scores = {"max_leaf_nodes": [3, 6], "l2_regularization": [0.0, 2.0]}, []
+    for where in PLACES:
+        model = GradientBoostingRegressor(n_estimators=2, device=where)
+        search = GridSearchCV(model, grid, cv=5).fit(table_of_folds(), TARGET[:203])
+        scores.append([search.cv_results_[f"split{k}_test_score"] for k in range(5)])
+    np.testing.assert_array_equal(*scores)
 
 
 def test_a_model_stops_early(cupy):
