@@ -115,7 +115,7 @@ def fit_many(
         Number of threads; None: all cores that the process may use. On a GPU each has a stream of
         its own, and there are no more than free memory holds trainings. Models of gradient boosting
         on a GPU grow together, as many at a time (None: as many as memory holds): the trees of all
-        that have the same rows take about as long as those of one while the table is small.
+        folds and settings take about as long as those of one while the table is small.
 
     Returns
     -------

@@ -34,6 +34,8 @@ from .trees.table import bytes_of_cell
 UNKNOWN_CELL_BYTES = 64
 MOST_TOGETHER = 128
 """Models that grow together on a GPU unless ``n_jobs`` says otherwise: each is a thread, too."""
+COPIED_TOGETHER = "bins", "target and weights"
+"""What models that grow together copy beside each other, where it differs, as in folds."""
 ROWS_TO_GROW_TOGETHER = BATCH_RECORDS_ON_GPU // 2
 """Tables with more rows have no second tree in a batch."""
 
@@ -236,9 +238,12 @@ def _of_a_worker(size: DataSize, table: SparseTable, n_workers: int) -> DataSize
     return replace(size, shape=(n_own, n_features), n_all=n_all, bins=bins)
 
 
-def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int | None:
+def trainings_at_once(
+    estimators: Sequence[Any], X: Any, y: Any = None, copied: Sequence[str] = ()
+) -> int | None:
     """Return how many of the trainings that GPUs would do fit into free memory side by side, at
-    least 1; None if there are none on a GPU, or free memory is unknown.
+    least 1; None if there are none on a GPU, or free memory is unknown. Each takes the parts of its
+    plan that are ``copied`` twice.
 
     Where no plan is known, or the settings are wrong, which ``fit`` reports, a training counts as
     ``UNKNOWN_CELL_BYTES`` for each value of a table that is on the GPU already.
@@ -254,7 +259,8 @@ def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int |
                 rooms.append((free, UNKNOWN_CELL_BYTES * X.shape[0] * X.shape[1]))
         else:
             if plan.device.is_gpu:
-                rooms.append((plan.free, plan.total))
+                copies = sum(plan.parts.get(name, 0) for name in copied)
+                rooms.append((plan.free, plan.total + copies))
     return min((max(1, free // size) for free, size in rooms if free is not None), default=None)
 
 
@@ -265,7 +271,7 @@ def fits_together(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int
     may_meet = n_jobs != 1 and all(map(_may_meet, estimators))
     if not may_meet or _num_samples(X) > ROWS_TO_GROW_TOGETHER:
         return 1
-    room = trainings_at_once(estimators, X, y)
+    room = trainings_at_once(estimators, X, y, COPIED_TOGETHER)
     most = MOST_TOGETHER if n_jobs is None else threads_of(n_jobs)
     return 1 if room is None else min(room, most)
 

@@ -155,7 +155,7 @@ def statistics() -> Iterator[Entry]:
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
-    draws = ROWS, i64, array(u64, 2), array(i64, 2)
+    draws = ROWS, array(u64, 2), array(i64, 2)
     yield Entry("row_draws_count", count_drawn, draws, 48)
     yield Entry("row_draws_list", list_drawn, (*draws, array(i32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
@@ -164,7 +164,7 @@ def statistics() -> Iterator[Entry]:
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
         arguments = (TABLE, i64, i64, TABLE, f64, TABLE, TABLE, *adding, *STATISTICS)
-        arguments = (*arguments, i64, i64, array(f64, 3), array(f64))
+        arguments = (*arguments, i64, i64, array(i64, 2), array(f64, 3), array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
@@ -207,7 +207,8 @@ def of_leaves() -> Iterator[Entry]:
         yield Entry(f"leaf_sums_shared_{kind}", sum_in_shared, arguments, 88)
         arguments = (*summing, array(i64, 3))
         yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
-        arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(leaf.dtype, 2))
+        own_trees, leaves = array(i64, 2), array(leaf.dtype, 2)
+        arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, own_trees, leaves)
         yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)
         yield Entry(f"linear_largest_{kind}", find_largest, (leaf, array(i64), array(i64)), 32)
         for dtype in (f32, f64):
@@ -219,7 +220,7 @@ def of_leaves() -> Iterator[Entry]:
             arguments = (*features, *cells, leaf, array(f64))
             yield Entry(f"linear_sizes_{dtype}_{kind}", write_sizes, arguments, 48)
         nodes = array(i32), array(i32), array(u8), array(i32), array(i32), array(u32, 2)
-        arguments = (array(u8, 2), array(i64), *nodes, array(leaf.dtype, 2))
+        arguments = (array(u8, 2), array(i64), *nodes, own_trees, leaves)
         yield Entry(f"traverse_codes_{kind}", walk_codes, arguments, 32)
 
 

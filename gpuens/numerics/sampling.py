@@ -233,7 +233,7 @@ def draw_rows(
         this worker's.
     """
     if fraction < 1.0 and workers is ONE_WORKER and (device.has_numpy or device.is_gpu):
-        (rows,) = draw_samples(n, weight, [RowDraw(fraction, seed, index)], device)
+        (rows,) = draw_samples([RowDraw(n, fraction, seed, index)], weight, device)
         return rows
     everything, keep = device.xp.empty(0, dtype=device.xp.int32), weight > 0
     if fraction < 1.0:
@@ -249,20 +249,23 @@ def draw_rows(
 
 
 class RowDraw(NamedTuple):
-    """The share of rows to draw, below 1, and what decides which; see ``draw_rows``."""
+    """The rows, the share of them to draw, below 1, and what decides which; see ``draw_rows``."""
 
+    n: int
     fraction: float
     seed: int
     number: int
 
 
-def draw_samples(n: int, weight: Array, draws: Sequence[RowDraw], device: Device) -> list[Array]:
-    """Return the rows of several samples, see ``draw_rows``; on a GPU they share launches."""
+def draw_samples(draws: Sequence[RowDraw], weight: Array, device: Device) -> list[Array]:
+    """Return the rows of several samples, see ``draw_rows``; on a GPU they share launches. With
+    weights all are drawn from as many rows."""
+    n_rows = [own.n for own in draws]
     limits = [int(own.fraction * 2**32) for own in draws]
     keys = [_key_of_rows(own.seed, own.number) for own in draws]
     everything = device.xp.empty(0, dtype=device.xp.int32)
-    found = draw_below(weight, n, limits, keys)
-    return [rows if rows.size < n else everything for rows in found]
+    found = draw_below(weight, n_rows, limits, keys)
+    return [rows if rows.size < n else everything for rows, n in zip(found, n_rows, strict=True)]
 
 
 def small_draws(

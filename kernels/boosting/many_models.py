@@ -1,5 +1,5 @@
-"""Steps of a round of boosting for several models of one table, whose trees share launches on
-CUDA. On the CPU, which has nothing to launch, one model comes after the other."""
+"""Steps of a round of boosting for several models, whose trees share launches on CUDA. On the CPU,
+which has nothing to launch, one model comes after the other."""
 
 from __future__ import annotations
 
@@ -16,6 +16,22 @@ from ..runtime.dtypes import Codes, NodeValues, Totals
 from .newton_trees import Draws
 
 
+class StackedTables(NamedTuple):
+    """The tables of models that grow together: one of all, or those of folds.
+
+    tables : tuple of Codes
+        With the same features.
+    codes : Codes or None
+        On CUDA the rows of all tables, those of one behind those of the other.
+    n_bins : tuple of arrays
+        Of each table, int32 of shape (n_features,), NumPy.
+    """
+
+    tables: tuple[Codes, ...]
+    codes: Codes | None
+    n_bins: tuple[np.ndarray, ...]
+
+
 class ModelTrees(NamedTuple):
     """The rows, draws and settings of the trees that one model grows in a round.
 
@@ -26,12 +42,15 @@ class ModelTrees(NamedTuple):
     totals : sequence of Totals
         Of the gradients of each tree.
     params : GrowthParams
+    table : int
+        The number of the model's table in ``StackedTables``.
     """
 
     rows: Array
     draws: Draws
     totals: Sequence[Totals]
     params: GrowthParams
+    table: int = 0
 
 
 class StepLimits(NamedTuple):
@@ -48,9 +67,16 @@ def batch_of(params: GrowthParams) -> Hashable:
     return params.is_symmetric, params.max_leaves == UNLIMITED, of_categories
 
 
+def stack_tables(tables: Sequence[Codes], n_bins: Sequence[np.ndarray]) -> StackedTables:
+    """Return tables of the same features for ``grow_models``; several are copied on CUDA.
+
+    Features with categories must have as many bins in all of them.
+    """
+    return implementation(__name__, tables[0].rows).stack_tables(tables, n_bins)
+
+
 def grow_models(
-    codes: Codes,
-    n_bins: np.ndarray,
+    stack: StackedTables,
     g: Array,
     h: Array,
     models: Sequence[ModelTrees],
@@ -61,22 +87,22 @@ def grow_models(
 
     Parameters
     ----------
-    codes : Codes
-    n_bins : int32, shape (n_features,), NumPy
+    stack : StackedTables
     g, h : float32, shape (n_trees, n_rows), contiguous
-        Gradients and hessians of the trees of all models, those of a model beside each other.
+        Gradients and hessians of the trees of all models, those of a model beside each other. Lines
+        of a model with fewer rows than others have any values behind them.
     models : sequence of ModelTrees
         Of the same ``batch_of``, not of symmetric trees; at most ``MOST_OUTPUTS`` trees in all.
     rules : FeatureRules
     owner : hashable
-        Who may grow only one batch on the table at a time: CUDA keeps a workspace for each.
+        Who may grow only one batch on the tables at a time: CUDA keeps a workspace for each.
 
     Returns
     -------
     list of GrownTrees
-        Of each model. On CUDA to be read before the owner's next call with these codes.
+        Of each model. On CUDA to be read before the owner's next call with these tables.
     """
-    return implementation(__name__, g).grow_models(codes, n_bins, g, h, models, rules, owner)
+    return implementation(__name__, g).grow_models(stack, g, h, models, rules, owner)
 
 
 def gradients_of_models(
@@ -88,7 +114,7 @@ def gradients_of_models(
     g: Array,
     h: Array,
     first_class: int,
-    n_models: int,
+    n_rows: Sequence[int],
 ) -> Sequence[Totals]:
     """Compute the gradients of all outputs of several models that have as many each, see
     ``gradients_of_outputs``.
@@ -107,7 +133,8 @@ def gradients_of_models(
         Written.
     first_class : int
         Of each model.
-    n_models : int
+    n_rows : sequence of int
+        Of each model, at most n; more than one output have n.
 
     Returns
     -------
@@ -116,7 +143,7 @@ def gradients_of_models(
     """
     op = implementation(__name__, raw)
     found: Sequence[Totals] = op.gradients_of_models(
-        loss, y, raw, shift, weight, g, h, first_class, n_models
+        loss, y, raw, shift, weight, g, h, first_class, n_rows
     )
     return found
 
@@ -133,10 +160,13 @@ def newton_steps_of_models(
     return implementation(__name__, g).newton_steps_of_models(trees, g, h, models, limits)
 
 
-def find_leaves_of_models(codes: Codes, trees: Sequence[GrownTrees]) -> None:
+def find_leaves_of_models(
+    stack: StackedTables, trees: Sequence[GrownTrees], tables: Sequence[int]
+) -> None:
     """Fill in the leaves of the rows that are in none, in the trees of ``grow_models``; see
-    ``traverse_codes``."""
-    implementation(__name__, codes.rows).find_leaves_of_models(codes, trees)
+    ``traverse_codes``. ``tables`` are the numbers of the models' tables."""
+    op = implementation(__name__, stack.tables[0].rows)
+    op.find_leaves_of_models(stack, trees, tables)
 
 
 def add_values_of_models(

@@ -9,17 +9,17 @@ from ..runtime.dispatch import implementation
 
 
 def draw_below(
-    weight: Array, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+    weight: Array, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
 ) -> tuple[Array, ...]:
     """Return the rows whose draw is below a limit, or those of the smallest draw if none is, for
     several samples; on CUDA they share launches, and the host waits for their sizes.
 
     Parameters
     ----------
-    weight : float64, shape (n_rows,) or (0,)
+    weight : float64, shape (n,) or (0,)
         Rows of weight zero are not drawn, unless all rows have it.
-    n_rows : int
-        Below 2**31.
+    n_rows : sequence of int
+        From how many rows each sample is drawn, below 2**31: n of them where there are weights.
     limits : sequence of int
         The chance of a row times 2**32, below 2**32, for each of at most ``MOST_OUTPUTS`` samples.
     keys : sequence of int

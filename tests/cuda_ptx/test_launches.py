@@ -204,6 +204,34 @@ def test_models_share_the_launches_of_one(host, n_models):
 
 
 @pytest.mark.parametrize(
+    "settings", [{}, {"subsample": 0.5}, {"monotonic_cst": [1, 0, 0, 0]}], ids=str
+)
+def test_folds_share_the_launches_of_one(host, settings):
+    """Those of unequal rows, whose tables have different bins, and of several settings."""
+    X, _ = make_higgs_like(152, 4)
+    y = X[:, 0] + np.sin(3 * X[:, 2])
+    folds = [np.flatnonzero(np.arange(152) % 5 != k) for k in range(5)]
+    launches = []
+    for n_folds, n_settings in ((1, 1), (5, 2)):
+        counts = []
+        for n_rounds in (1, 3):
+            host.launches.clear()
+            fits = [
+                partial(
+                    GradientBoostingRegressor(
+                        n_estimators=n_rounds, max_depth=2, min_samples_leaf=1, device="cuda",
+                        random_state=k, l2_regularization=k, **settings,
+                    ).fit, X[own], y[own],
+                )
+                for own in folds[:n_folds] for k in range(n_settings)
+            ]  # fmt: skip
+            run_together(fits, len(fits))
+            counts.append(Counter(launch.name for launch in host.launches))
+        launches.append(counts[1] - counts[0])
+    assert launches[0] == launches[1]
+
+
+@pytest.mark.parametrize(
     ("settings", "n_classes"),
     [
         ({"subsample": 0.5}, 2),

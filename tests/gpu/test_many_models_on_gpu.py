@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, GridSearchCV
 from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
 
@@ -36,6 +40,13 @@ SETTINGS = {
     "weights of classes": [{"class_weight": own} for own in ("balanced", None)],
     "rounds": [{"n_estimators": 1 + i} for i in range(3)],
 }
+
+
+PLACES = ("cuda", "cpu")
+
+
+def fingerprint(model):
+    return model.forest_.fingerprint()
 
 
 def fitted(kind, settings, y, device, **further):
@@ -76,6 +87,102 @@ def test_targets_differ(cupy):
     for model, y in zip(models, targets, strict=True):
         alone = GradientBoostingRegressor(n_estimators=3, device="cpu").fit(X, y)
         assert model.forest_.fingerprint() == alone.forest_.fingerprint()
+
+
+FOLDS = {
+    "rows": {"subsample": 0.6},
+    "features": {"colsample_bynode": 0.5, "min_samples_leaf": 9},
+    "monotone values": {"monotonic_cst": [1, 0, -1, 0, 0]},
+    "categories": {"categorical_features": [3, 4], "max_depth": 3},
+    "without a limit of leaves": {"max_leaf_nodes": None, "max_depth": 3, "min_samples_leaf": 8},
+    "losses": {"loss": "absolute_error", "subsample": 0.6},
+    "rows by their gradients": {"sampling": "goss", "learning_rate": 1.0},
+}
+
+
+def table_of_folds():
+    """In fold 0 column 2 is constant, and column 1 has no missing value."""
+    table = X[:203].astype(np.float64)
+    table[:, 3] = np.arange(203) * 7 % 5
+    table[:, 4] = np.arange(203) // 5 % 2
+    table[np.arange(203) % 5 != 0, 2] = 0.5
+    table[np.arange(203) % 5 != 0, 1] = np.nan_to_num(table[np.arange(203) % 5 != 0, 1])
+    return table
+
+
+def fit_folds(kind, table, y, settings, device, **further):
+    """Fit a model to the rows of each of five folds of unequal sizes."""
+    folds = [np.flatnonzero(np.arange(len(y)) % 5 != k) for k in range(5)]
+    models = [kind(**{"n_estimators": 2, "device": device} | settings) for _ in folds]
+    fits = [
+        partial(model.fit, table[own], y[own], **{k: v[own] for k, v in further.items()})
+        for model, own in zip(models, folds, strict=True)
+    ]
+    return run_together(fits, 5) if device == "cuda" else [fit() for fit in fits]
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds(cupy, name):
+    table, y, how = table_of_folds(), TARGET[:203], FOLDS[name]
+    pairs = [fit_folds(GradientBoostingRegressor, table, y, how, where) for where in PLACES]
+    assert len(set(map(fingerprint, pairs[0]))) == 5
+    assert list(map(fingerprint, pairs[0])) == list(map(fingerprint, pairs[1]))
+
+
+@pytest.mark.parametrize("how", [{}, {"subsample": 0.6, "class_weight": "balanced"}], ids=str)
+def test_folds_of_three_classes(cupy, how):
+    """Of two numbers of rows, each of which is a batch."""
+    table, y = table_of_folds(), np.digitize(TARGET[:203], [-0.5, 0.5])
+    weight = np.arange(203) % 3 * 0.7
+    pairs = [
+        fit_folds(GradientBoostingClassifier, table, y, how, where, sample_weight=weight)
+        for where in PLACES
+    ]
+    assert list(map(fingerprint, pairs[0])) == list(map(fingerprint, pairs[1]))
+
+
+@given(
+    st.lists(st.integers(30, 90), min_size=2, max_size=4),
+    st.fixed_dictionaries(
+        {"n_estimators": st.integers(1, 3), "max_depth": st.integers(1, 3)},
+        optional={
+            "subsample": st.sampled_from([0.3, 0.8]),
+            "colsample_bytree": st.just(0.4),
+            "min_samples_leaf": st.integers(1, 20),
+            "max_bins": st.sampled_from([5, 255]),
+            "monotonic_cst": st.just([0, 1, -1, 0, 0]),
+            "categorical_features": st.just([3, 4]),
+            "early_stopping": st.just(True),
+        },
+    ),
+    st.booleans(),
+)
+@settings(max_examples=8)
+def test_tables_of_any_rows(cupy, sizes, given_settings, has_weights):
+    """Of which the second has weights, and the last one ends a round later than the others."""
+    table = table_of_folds()
+    begins = np.cumsum([0, *sizes[:-1]]) % 100
+
+    def fits(device):
+        for k, (begin, size) in enumerate(zip(begins, sizes, strict=True)):
+            own = slice(begin, begin + size)
+            how = {"device": device, "random_state": k} | given_settings
+            how["n_estimators"] += k == len(sizes) - 1
+            more = {"sample_weight": WEIGHT[own]} if has_weights and k == 1 else {}
+            yield partial(GradientBoostingRegressor(**how).fit, table[own], TARGET[own], **more)
+
+    together, alone = run_together([*fits("cuda")], len(sizes)), [fit() for fit in fits("cpu")]
+    assert list(map(fingerprint, together)) == list(map(fingerprint, alone))
+
+
+def test_folds_of_a_search(cupy):
+    """Of unequal sizes, each by its rows and those that it is scored on."""
+    grid, scores = {"max_leaf_nodes": [3, 6], "l2_regularization": [0.0, 2.0]}, []
+    for where in PLACES:
+        model = GradientBoostingRegressor(n_estimators=2, device=where)
+        search = GridSearchCV(model, grid, cv=5).fit(table_of_folds(), TARGET[:203])
+        scores.append([search.cv_results_[f"split{k}_test_score"] for k in range(5)])
+    np.testing.assert_array_equal(*scores)
 
 
 def test_a_model_stops_early(cupy):

@@ -1,4 +1,4 @@
-"""A round of several models of one table: its gradients, trees and updates are those of all.
+"""A round of several models: its gradients, trees and updates are those of all.
 
 A model's error is its own, and the others go on; one of what they do together is that of all.
 """
@@ -9,18 +9,20 @@ import copy
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from ...kernels.boosting.many_models import (
+    StackedTables,
     add_values_of_models,
     find_leaves_of_models,
     gradients_of_models,
     grow_models,
     lines_of,
     newton_steps_of_models,
+    stack_tables,
 )
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.dtypes import Codes, Totals
+from ...kernels.runtime.dtypes import Totals
 from ...numerics.sampling import draw_samples
 from ..round_data import OutputTree
 
@@ -56,6 +58,11 @@ class JoinedModels:
     device : Device
     owner : hashable
         Of the workspaces that they grow in.
+    stack : StackedTables
+    table_of : list of int
+        The number of each model's table in it.
+    n_rows : list of int
+        Of each model. Lines are as long as those of most rows, of which the others have a part.
     raw, g, h : float64 and float32, shape (n_trees, n_rows), on the device
     target, weight : Array
         Of all trees, or lines of each model or tree, where ``is_one_launch``.
@@ -63,20 +70,27 @@ class JoinedModels:
         Whether one launch may compute the gradients of all.
     """
 
-    def __init__(self, models: Sequence[Any], owner: Hashable) -> None:
+    def __init__(
+        self, models: Sequence[Any], owner: Hashable, before: Sequence[JoinedModels] = ()
+    ) -> None:
         self.models, self.owner, self.device = models, owner, models[0].training.device
+        self.n_rows = [own.training.n_rows for own in models]
         with self.device.active():
+            self.stack = _stack_of(models, before)
             self._join(models)
+        places = {id(own): k for k, own in enumerate(self.stack.tables)}
+        self.table_of = [places[id(own.training.rows.codes)] for own in models]
 
     def _join(self, models: Sequence[Any]) -> None:
-        first = models[0].training
-        shape, xp = (sum(len(own.outputs) for own in models), first.n_rows), first.device.xp
+        shape, xp = (sum(len(own.outputs) for own in models), max(self.n_rows)), self.device.xp
         self.raw = xp.empty(shape, dtype=xp.float64)
         self.g, self.h = (xp.empty(shape, dtype=xp.float32) for _ in range(2))
         for model, own in zip(models, lines_of([len(m.outputs) for m in models]), strict=True):
-            self.raw[own] = model.training.rows.raw
-            model.training.rows.raw = self.raw[own]
-            model.gradients.g, model.gradients.h = self.g[own], self.h[own]
+            # Of several outputs all models have as many rows: their lines are one run of memory.
+            of_rows = own, slice(model.training.n_rows)
+            self.raw[of_rows] = model.training.rows.raw
+            model.training.rows.raw = self.raw[of_rows]
+            model.gradients.g, model.gradients.h = self.g[of_rows], self.h[of_rows]
         trainings = [model.training for model in models]
         kinds = {(type(own.loss), own.loss.n_outputs, own.rows.y.ndim) for own in trainings}
         are_plain = all(own.loss.has_plain_gradients for own in trainings)
@@ -86,14 +100,17 @@ class JoinedModels:
 
     def _join_rows(self, trainings: Sequence[Any]) -> None:
         """Join the targets and weights of models."""
-        first, xp = trainings[0], self.device.xp
+        xp, n_most = self.device.xp, max(self.n_rows)
         found = [own.loss.joint_targets(own.rows.y, range(own.loss.n_outputs)) for own in trainings]
         self._first_class = found[0][1]
-        self.target = _joined([target for target, _ in found], xp)
+        self.target = _joined([target for target, _ in found], n_most, xp)
         weights = [own.rows.weight for own in trainings]
         if any(own.size for own in weights):
-            weights = [own if own.size else xp.ones(first.n_rows) for own in weights]
-        self.weight = _joined(weights, xp)
+            pairs = zip(weights, self.n_rows, strict=True)
+            weights = [own if own.size else xp.ones(n) for own, n in pairs]
+            self.weight = _joined(weights, n_most, xp)
+        else:
+            self.weight = weights[0]
 
     def compute_gradients(self, asked: Sequence[AskedRound]) -> None:
         """Compute the gradients of a round of all models."""
@@ -106,7 +123,7 @@ class JoinedModels:
             shared = losses[0].shared(self.target, raw, self.device)
             totals = gradients_of_models(
                 formulas.pop(), self.target, self.raw, shared, self.weight, self.g, self.h,
-                self._first_class, n_models,
+                self._first_class, self.n_rows,
             )  # fmt: skip
             for own, lines in zip(asked, lines_of([raw.shape[1]] * n_models), strict=True):
                 own.model.gradients.given = totals[lines]
@@ -118,11 +135,29 @@ class JoinedModels:
                 own.totals = own.model.gradients.compute(own.round, own.model.outputs)
 
 
-def _joined(arrays: Sequence[Array], xp: Any) -> Array:
-    """Return the array of rows that models have in common, or the lines of one after the other."""
+def _stack_of(models: Sequence[Any], before: Sequence[JoinedModels]) -> StackedTables:
+    """Return the tables of models, those of one of ``before`` that has them all, or a copy."""
+    tables = {id(own.training.rows.codes): own.training for own in models}
+    for joined in before:
+        if tables.keys() <= set(map(id, joined.stack.tables)):
+            return joined.stack
+    trainings = tables.values()
+    return stack_tables([own.rows.codes for own in trainings], [own.n_bins for own in trainings])
+
+
+def _joined(arrays: Sequence[Array], n_most: int, xp: Any) -> Array:
+    """Return the array of rows that models have in common, or the lines of one after the other, of
+    which those of fewer rows than ``n_most`` have zeros behind them."""
     if arrays[0].ndim == 1 and all(are_equal(own, arrays[0]) for own in arrays):
         return arrays[0]
-    return xp.concat([own if own.ndim == 2 else own[None] for own in arrays])
+    of_models = [own if own.ndim == 2 else own[None] for own in arrays]
+    if all(own.shape[1] == n_most for own in of_models):
+        return xp.concat(of_models)
+    lines = xp.zeros((sum(len(own) for own in of_models), n_most), dtype=arrays[0].dtype)
+    counts = [len(own) for own in of_models]
+    for own, of_model in zip(lines_of(counts), of_models, strict=True):
+        lines[own, : of_model.shape[1]] = of_model
+    return lines
 
 
 class JoinedRound:
@@ -192,10 +227,10 @@ class JoinedRound:
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the trees of a batch, which may be growing, and their values, if they are Newton
         steps."""
-        training = joined.models[0].training
-        codes, g, h = cast(Codes, training.rows.codes), joined.g, joined.h
-        models, rules = [own.model.growing(own) for own in part], training.settings.rules
-        grown = grow_models(codes, training.n_bins, g, h, models, rules, joined.owner)
+        g, h, rules = joined.g, joined.h, joined.models[0].training.settings.rules
+        pairs = zip(part, joined.table_of, strict=True)
+        models = [own.model.growing(own, table) for own, table in pairs]
+        grown = grow_models(joined.stack, g, h, models, rules, joined.owner)
         if not all(own.model.takes_steps for own in part):
             return grown, [None] * len(part)
         limits = [own.model.limits(own.round) for own in part]
@@ -210,7 +245,7 @@ class JoinedRound:
             with own.trying():
                 own.model.take(own, trees, steps)
         if any(own.round.sample.rows.size for own in part):  # growth has seen no other leaves
-            find_leaves_of_models(cast(Codes, part[0].model.training.rows.codes), grown)
+            find_leaves_of_models(joined.stack, grown, joined.table_of)
         well = [own for own in part if own.error is None]
         if len(well) == len(part):
             found = [[tree.values for tree in own.trees] for own in part]
@@ -223,18 +258,18 @@ class JoinedRound:
 
 
 def _draw_rows(asked: Sequence[AskedRound]) -> None:
-    """Draw the samples of the models whose rows have equal chances, of those of a device with as
-    many rows in one operation."""
+    """Draw the samples of the models whose rows have equal chances, of those of a device in one
+    operation."""
     parts: dict[Hashable, list[AskedRound]] = {}
     for own in asked:
         training = own.model.training
         if own.model.sampler.equal_draw(own.index) is not None:
-            parts.setdefault((training.n_rows, training.device.index), []).append(own)
+            parts.setdefault(training.device.index, []).append(own)
     for part in parts.values():
         training = part[0].model.training
         draws = [own.model.sampler.equal_draw(own.index) for own in part]
         with training.device.active():
-            found = draw_samples(training.n_rows, training.rows.weight, draws, training.device)
+            found = draw_samples(draws, training.rows.weight, training.device)
         for own, rows in zip(part, found, strict=True):
             own.model.sampler.given = rows
 

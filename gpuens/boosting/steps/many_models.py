@@ -1,4 +1,4 @@
-"""Boosting of several models of one table, whose trees grow together.
+"""Boosting of several models of one table, or of folds of one, whose trees grow together.
 
 Each model is trained by its own ``fit`` in a thread of its own, of which one runs at a time, as
 coroutines do. In every round all models meet: the last one to ask for its round is followed by the
@@ -47,6 +47,9 @@ from .plain import (
 )
 
 Result = TypeVar("Result")
+
+FREE_SHARE = 1 / 2
+"""Share of the free memory that a copy of the tables of a batch may take."""
 
 meeting_here: contextvars.ContextVar[Meeting | None] = contextvars.ContextVar(
     "meeting_here", default=None
@@ -234,23 +237,32 @@ class Meeting:
     def _batches_of(self, asked: Sequence[AskedRound]) -> list[tuple[JoinedModels, list[Any]]]:
         """Return rounds in batches of models that can grow together and fit into memory; their
         arrays are kept from round to round as long as no model leaves."""
-        parts: list[list[AskedRound]] = []
-        latest: dict[Any, list[AskedRound]] = {}
-        for own in asked:
-            part = latest.get(own.model.joins)
-            if part is None or not own.model.fits(part):
-                part = latest[own.model.joins] = []
+        by_number = {own.model.number: own for own in asked}
+        if sorted(itertools.chain.from_iterable(self._batches)) != list(by_number):
+            self._join([own.model for own in asked])
+        pairs = self._batches.items()
+        return [(joined, [by_number[number] for number in key]) for key, joined in pairs]
+
+    def _join(self, models: Sequence[RoundsTogether]) -> None:
+        """Find batches of models, each in the first one of those that it fits into."""
+        parts: list[list[RoundsTogether]] = []
+        alike: dict[Any, list[list[RoundsTogether]]] = {}
+        for model in models:
+            known = alike.setdefault(model.joins, [])
+            part = next((own for own in known if model.fits(own)), None)
+            if part is None:
+                part = []
+                known.append(part)
                 parts.append(part)
-            part.append(own)
-        keys = [tuple(own.model.number for own in part) for part in parts]
+            part.append(model)
         before, self._batches = self._batches, {}
-        if any(own.model.verbose for own in asked) and keys != list(before):
+        if any(model.verbose for model in models):
             sizes = " + ".join(str(len(part)) for part in parts)
-            print(f"{len(asked)} models grow in {len(parts)} batches: {sizes}.", file=sys.stderr)
-        for key, part in zip(keys, parts, strict=True):
-            kept = before.pop(key, None)
-            self._batches[key] = kept or JoinedModels([own.model for own in part], self._owner)
-        return list(zip(self._batches.values(), parts, strict=True))
+            print(f"{len(models)} models grow in {len(parts)} batches: {sizes}.", file=sys.stderr)
+        for part in parts:
+            key = tuple(model.number for model in part)
+            others = [*before.values(), *self._batches.values()]
+            self._batches[key] = before.get(key) or JoinedModels(part, self._owner, others)
 
 
 class RoundsTogether(BoostingRounds):
@@ -272,10 +284,13 @@ class RoundsTogether(BoostingRounds):
     def __init__(self, training: Training, *others: Any) -> None:
         super().__init__(training, *others)
         rules, params = training.settings.rules, training.settings.params
-        of_features = [own.tobytes() for own in (rules.monotone, rules.categorical)]
+        codes, n_bins = cast(Codes, training.rows.codes), training.n_bins
+        # The order of categories depends on their number; numbers have none behind their last bin.
+        of_categories = n_bins[rules.categorical] if rules.categorical.size else n_bins[:0]
+        of_features = (rules.monotone, rules.categorical, rules.cat_smooth, of_categories)
         self.joins = (
-            id(training.rows.codes), training.device.index, rules.groups, *of_features,
-            rules.cat_smooth.tobytes(), batch_of(params),
+            len(codes.columns), codes.rows.shape[1], training.device.index, rules.groups,
+            *(own.tobytes() for own in of_features), batch_of(params),
         )  # fmt: skip
         self.number = next(self._numbers)
 
@@ -287,15 +302,17 @@ class RoundsTogether(BoostingRounds):
         self._leaf_values = LeafValues(training, self.gradients)
         self._updates = Updates(training, self.others)
 
-    def fits(self, part: Sequence[AskedRound]) -> bool:
-        """Return whether a batch has room for the trees of this model too."""
-        training = self.training
-        n_trees = training.loss.n_outputs + sum(len(own.model.outputs) for own in part)
+    def fits(self, part: Sequence[RoundsTogether]) -> bool:
+        """Return whether a batch has room for the trees of this model too: lines of several outputs
+        must be whole."""
+        training, models = self.training, [*part, self]
+        n_trees = sum(len(own.outputs) for own in models)
+        n_rows = max(own.training.n_rows for own in models)
+        are_whole = all(len(own.outputs) == 1 or own.training.n_rows == n_rows for own in models)
         most = batch_size(
-            n_trees, training.n_rows, training.n_bins.size, training.settings.params,
-            training.device,
-        )  # fmt: skip
-        return most == n_trees
+            n_trees, n_rows, training.n_bins.size, training.settings.params, training.device
+        )
+        return are_whole and most == n_trees and _can_stack(models)
 
     @property
     def outputs(self) -> range:
@@ -322,11 +339,11 @@ class RoundsTogether(BoostingRounds):
         self.end(started.round)
         return GrownRound(started.index, started.trees)
 
-    def growing(self, asked: AskedRound) -> ModelTrees:
-        """Return what the trees of a round grow on."""
+    def growing(self, asked: AskedRound, table: int) -> ModelTrees:
+        """Return what the trees of a round grow on, with the number of the model's table."""
         training, sample = self.training, asked.round.sample
         draws, params = training.draws(asked.round, self.outputs), params_of(training, sample)
-        return ModelTrees(sample.rows, draws, asked.totals, params)
+        return ModelTrees(sample.rows, draws, asked.totals, params, table)
 
     def limits(self, round_: Round) -> StepLimits:
         params = self.training.settings.params
@@ -353,6 +370,18 @@ class GivenGradients(Gradients):
     def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
         found, self.given = self.given, None
         return super()._fill(round_, outputs, update) if found is None else found
+
+
+def _can_stack(models: Sequence[RoundsTogether]) -> bool:
+    """Return whether a GPU has memory for a copy of the models' tables, if there are several."""
+    codes = [cast(Codes, own.training.rows.codes) for own in models]
+    tables = {id(own): own for own in codes}
+    device = models[0].training.device
+    if len(tables) == 1 or not device.runs_ahead:
+        return True
+    n_bytes = sum(int(own.rows.size + own.columns.size) for own in tables.values())
+    free, _ = device.memory()
+    return free is None or bool(n_bytes <= FREE_SHARE * free)
 
 
 def _number_of(asked: AskedRound) -> int:

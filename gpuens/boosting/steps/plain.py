@@ -106,7 +106,7 @@ class RowSampler:
         settings, weight = self._training.settings, self._training.rows.weight
         scheme, fraction = settings.sampling.scheme, settings.sampling.fraction
         is_equal = scheme == "uniform" and fraction < 1.0 and weight.size == 0
-        return RowDraw(fraction, settings.seed, index) if is_equal else None
+        return RowDraw(self._training.n_rows, fraction, settings.seed, index) if is_equal else None
 
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
         training = self._training

@@ -4,7 +4,7 @@ one batch, and each step of all of them is one launch, or those of one growth.""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -24,23 +24,23 @@ from ...statistics.cuda.gradients import launch_gradients, lines_in, nothing_to_
 from ...statistics.cuda.quantise import SIZE, quantise_models
 from ...statistics.cuda.totals import DeviceTotals
 from ...statistics.quantise import scales_for
-from ..many_models import ModelTrees, StepLimits, lines_of
+from ..many_models import ModelTrees, StackedTables, StepLimits, lines_of
 from ..reference.many_models import tree_keys
 
 
 class TreesOfModel:
     """The ``GrownTrees`` of a model, a part of a batch that may still be growing."""
 
-    def __init__(self, batch: GrowingTrees, own: slice) -> None:
-        self.batch, self._own = batch, own
+    def __init__(self, batch: GrowingTrees, own: slice, n_rows: int) -> None:
+        self.batch, self._own, self.n_rows = batch, own, n_rows
 
     @property
     def early_leaf(self) -> Array:
-        return self.batch.early_leaf[self._own]
+        return self.batch.early_leaf[self._own, : self.n_rows]
 
     @property
     def leaf(self) -> Array:
-        return self.batch.leaf[self._own]
+        return self.batch.leaf[self._own, : self.n_rows]
 
     @property
     def most_nodes(self) -> int:
@@ -61,9 +61,17 @@ class TreesOfModel:
         return getattr(self.batch, name)[offset[0] : offset[-1]]
 
 
+def stack_tables(tables: Sequence[Codes], n_bins: Sequence[np.ndarray]) -> StackedTables:
+    if len(tables) == 1:
+        return StackedTables(tuple(tables), tables[0], tuple(n_bins))
+    xp = array_namespace(tables[0].rows)
+    rows = xp.concat([own.rows for own in tables])
+    columns = xp.concat([own.columns for own in tables], axis=1)
+    return StackedTables(tuple(tables), Codes(rows, columns), tuple(n_bins))
+
+
 def grow_models(
-    codes: Codes,
-    n_bins: np.ndarray,
+    stack: StackedTables,
     g: Array,
     h: Array,
     models: Sequence[ModelTrees],
@@ -72,30 +80,47 @@ def grow_models(
 ) -> list[TreesOfModel]:
     lines = lines_of([len(model.totals) for model in models])
     params = [model.params for model in models for _ in model.totals]
-    records, sizes = _records_of(g, h, models)
+    records, own_trees, sizes = _records_of(stack, g, h, models)
+    # Bins behind the last one of a table hold no rows: a split at one of them is that at the last
+    # bin again, with a higher number, which loses the tie.
+    n_bins = np.max(stack.n_bins, axis=0)
     keys = np.array([key for model in models for key in tree_keys(model)], np.uint64)
     frontier = _frontier_of(sizes, keys, models, n_bins, rules)
     # Whichever thread grows the batch: the models of an owner take turns.
-    batch = start(codes, n_bins, records, frontier, params, ("models", owner))
-    return [TreesOfModel(batch, own) for own in lines]
+    batch = start(
+        cast(Codes, stack.codes), n_bins, records, frontier, params, ("models", owner), own_trees,
+        int(g.shape[1]),
+    )  # fmt: skip
+    n_rows = [table.rows.shape[0] for table in stack.tables]
+    pairs = zip(lines, models, strict=True)
+    return [TreesOfModel(batch, own, n_rows[model.table]) for own, model in pairs]
 
 
-def _records_of(g: Array, h: Array, models: Sequence[ModelTrees]) -> tuple[TreeRecords, np.ndarray]:
-    """Return the records of all trees, and how many each has."""
-    n_rows = g.shape[1]
+def _records_of(
+    stack: StackedTables, g: Array, h: Array, models: Sequence[ModelTrees]
+) -> tuple[TreeRecords, Array, np.ndarray]:
+    """Return the records of all trees, ``own_trees`` on the device (see ``quantise_models``), and
+    how many records each tree has."""
+    places = lines_of([table.rows.shape[0] for table in stack.tables])
     samples = [model.rows for model in models if model.rows.shape[0] > 0]
     rows = array_namespace(g).concat(samples) if samples else empty(0, np.int32)
-    of_trees, begin = [], 0
+    of_trees: list[tuple[int, ...]] = []
+    scales, begin = [], 0
     for model in models:
+        place = places[model.table]
+        n_rows = place.stop - place.start
         size, own_begin = n_rows, -1
         if model.rows.shape[0] > 0:
             size, own_begin = model.rows.shape[0], begin
             begin += size
         rounding, _, first = model.draws
-        of_trees += [(rounding, first + i, size, own_begin) for i in range(len(model.totals))]
+        of_trees += [
+            (rounding, first + i, size, own_begin, place.start, n_rows)
+            for i in range(len(model.totals))
+        ]
+        scales += [scales_for(own, n_rows) for own in model.totals]
     own_trees = np.array(of_trees, np.int64)
-    scales = [scales_for(own, n_rows) for model in models for own in model.totals]
-    return quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
+    return *quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
 
 
 def _frontier_of(
@@ -126,10 +151,10 @@ def gradients_of_models(
     g: Array,
     h: Array,
     first_class: int,
-    n_models: int,
+    n_rows: Sequence[int],
 ) -> list[DeviceTotals]:
     rows = lines_in(y), first_class, raw
-    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_models)
+    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_rows)
 
 
 def newton_steps_of_models(
@@ -146,15 +171,19 @@ def newton_steps_of_models(
         for own, model in zip(limits, models, strict=True)
         for _ in model.totals
     ]
-    values = steps_of_trees(trees[0].batch, g, h, totals, how)
+    pairs = zip(trees, models, strict=True)
+    n_rows = [own.n_rows for own, model in pairs for _ in model.totals]
+    values = steps_of_trees(trees[0].batch, g, h, totals, how, n_rows)
     return [values[own] for own in lines]
 
 
-def find_leaves_of_models(codes: Codes, trees: Sequence[TreesOfModel]) -> None:
+def find_leaves_of_models(
+    stack: StackedTables, trees: Sequence[TreesOfModel], tables: Sequence[int]
+) -> None:
     grown = trees[0].batch
     traverse_codes(
-        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left, grown.right,
-        grown.leaf, grown.left_codes,
+        cast(Codes, stack.codes), grown.offset, grown.feature, grown.bin, grown.missing_left,
+        grown.left, grown.right, grown.leaf, grown.left_codes, grown.own_trees,
     )  # fmt: skip
 
 

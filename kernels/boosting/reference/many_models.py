@@ -18,7 +18,7 @@ from ...scalars.rng import draw
 from ...statistics.add_leaf_values import add_values_of_trees
 from ...statistics.gradients import gradients_of_outputs
 from ...statistics.quantise import scales_for
-from ..many_models import ModelTrees, StepLimits, lines_of
+from ..many_models import ModelTrees, StackedTables, StepLimits, lines_of
 
 _draw = vectorise(draw)
 
@@ -29,9 +29,12 @@ def tree_keys(model: ModelTrees) -> list[int]:
     return [_draw(int(tree), int(first) + i) for i in range(len(model.totals))]
 
 
+def stack_tables(tables: Sequence[Codes], n_bins: Sequence[np.ndarray]) -> StackedTables:
+    return StackedTables(tuple(tables), None, tuple(n_bins))
+
+
 def grow_models(
-    codes: Codes,
-    n_bins: np.ndarray,
+    stack: StackedTables,
     g: Array,
     h: Array,
     models: Sequence[ModelTrees],
@@ -40,9 +43,11 @@ def grow_models(
 ) -> list[GrownTrees]:
     grown = []
     for model, own in zip(models, lines_of([len(each.totals) for each in models]), strict=True):
-        scales = [scales_for(each, g.shape[1]) for each in model.totals]
+        codes, n_bins = stack.tables[model.table], stack.n_bins[model.table]
+        n = codes.rows.shape[0]
+        scales = [scales_for(each, n) for each in model.totals]
         records = records_for(
-            codes, g[own, ...], h[own, ...],
+            codes, g[own, :n], h[own, :n],
             model.rows, model.draws.rounding, model.draws.first, scales,
         )  # fmt: skip
         keys = np.array(tree_keys(model), np.uint64)
@@ -59,14 +64,17 @@ def gradients_of_models(
     g: Array,
     h: Array,
     first_class: int,
-    n_models: int,
+    n_rows: Sequence[int],
 ) -> list[Totals]:
     totals: list[Totals] = []
+    n_models = len(n_rows)
     for k, own in enumerate(lines_of([raw.shape[0] // n_models] * n_models)):
+        n = n_rows[k]
         of_rows = (_of_model(each, k, n_models) for each in (y, shift, weight))
+        of_rows = (each[..., : min(n, each.shape[-1])] for each in of_rows)
         own_y, own_shift, own_weight = of_rows
         totals += gradients_of_outputs(
-            loss, own_y, raw[own, ...], own_shift, own_weight, g[own, ...], h[own, ...], first_class
+            loss, own_y, raw[own, :n], own_shift, own_weight, g[own, :n], h[own, :n], first_class
         )
     return totals
 
@@ -88,16 +96,24 @@ def newton_steps_of_models(
 ) -> list[Sequence[NodeValues]]:
     lines = lines_of([len(model.totals) for model in models])
     return [
-        newton_steps(grown, g[own, ...], h[own, ...], model.totals, *how)
+        newton_steps(grown, *_own_rows(g, h, own, grown), model.totals, *how)
         for grown, own, model, how in zip(trees, lines, models, limits, strict=True)
     ]
 
 
-def find_leaves_of_models(codes: Codes, trees: Sequence[GrownTrees]) -> None:
-    for grown in trees:
+def _own_rows(g: Array, h: Array, own: slice, grown: GrownTrees) -> tuple[Array, Array]:
+    """Return the lines of a model's trees as long as the model has rows."""
+    n = grown.leaf.shape[1]
+    return g[own, :n], h[own, :n]
+
+
+def find_leaves_of_models(
+    stack: StackedTables, trees: Sequence[GrownTrees], tables: Sequence[int]
+) -> None:
+    for grown, table in zip(trees, tables, strict=True):
         traverse_codes(
-            codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
-            grown.right, grown.leaf, grown.left_codes,
+            stack.tables[table], grown.offset, grown.feature, grown.bin, grown.missing_left,
+            grown.left, grown.right, grown.leaf, grown.left_codes,
         )  # fmt: skip
 
 
@@ -109,4 +125,5 @@ def add_values_of_models(
 ) -> None:
     lines = lines_of([len(of_model) for of_model in values])
     for grown, own, of_model, factor in zip(trees, lines, values, factors, strict=True):
-        add_values_of_trees(raw[own, ...], grown.leaf, of_model, [factor] * len(of_model))
+        own_raw = raw[own, : grown.leaf.shape[1]]
+        add_values_of_trees(own_raw, grown.leaf, of_model, [factor] * len(of_model))

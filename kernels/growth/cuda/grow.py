@@ -87,11 +87,15 @@ def start(
     frontier: Frontier,
     params: Sequence[GrowthParams],
     owner: Hashable,
+    own_trees: Array | None = None,
+    n_rows: int | None = None,
 ) -> GrowingTrees:
     """Start to grow trees, each with settings of its own; all have a limit of leaves or none. Of an
-    owner one batch grows on the table at a time."""
+    owner one batch grows on the table at a time. Trees of several models have ``own_trees``, see
+    ``quantise_models``, and ``n_rows`` leaves a line."""
     workspace = workspace_of(codes, n_bins, records.words.size, frontier, params, owner)
-    return GrowingTrees(workspace, codes, records, frontier, params)
+    n_rows = codes.columns.shape[1] if n_rows is None else n_rows
+    return GrowingTrees(workspace, codes, records, frontier, params, own_trees, n_rows)
 
 
 class GrowingTrees:
@@ -103,6 +107,7 @@ class GrowingTrees:
     ----------
     early_leaf : int32 or uint16, shape (n_trees, n_rows)
         What ``leaf`` will be, for ``launch_behind``.
+    own_trees : int64, shape (n_trees, N_OF_TREE), on the device, or None
     """
 
     def __init__(
@@ -112,11 +117,16 @@ class GrowingTrees:
         records: TreeRecords,
         frontier: Frontier,
         params: Sequence[GrowthParams],
+        own_trees: Array | None,
+        n_rows: int,
     ) -> None:
         self._frontier = frontier
         self._params = params
         self._behind: list[Callable[[], None]] = []
-        self.early_leaf, self._wait = workspace.start(codes, records, frontier, params)
+        self.own_trees = own_trees
+        self.early_leaf, self._wait = workspace.start(
+            codes, records, frontier, params, own_trees, n_rows
+        )
 
     def launch_behind(self, start: Callable[[], None]) -> None:
         """Call ``start``, which launches kernels that read ``early_leaf``.
@@ -255,7 +265,6 @@ class Workspace:
         self.histograms = empty((n_histograms, 2, n_features, N_SLOTS), np.int32)
         self.entries = self.histograms.reshape(n_histograms, -1).view(np.int64)
         self.least_counted = least_counted(n_records)
-        self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
         self.search_kernel = search_kernel(frontier.rules.size > 0)
         n_looked = self.tables.looked.shape[0]
         n_items = n_looked * n_features
@@ -277,6 +286,8 @@ class Workspace:
         records: TreeRecords,
         frontier: Frontier,
         params: Sequence[GrowthParams],
+        own_trees: Array | None,
+        n_rows: int,
     ) -> tuple[Array, Callable[[], bool]]:
         """Launch the growth of a batch.
 
@@ -294,13 +305,13 @@ class Workspace:
         roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
         sizes = frontier.trees["end"] - frontier.trees["begin"]
         types = {fr.leaf_type(own, n) for own, n in set(zip(params, sizes.tolist(), strict=True))}
-        leaf = empty(self.leaf_shape, max(types, key=lambda own: own.itemsize))
-        if sizes.sum() < leaf.size:  # of samples
+        leaf = empty((sizes.size, n_rows), max(types, key=lambda own: own.itemsize))
+        if sizes.sum() < leaf.size:  # of samples, or of models with fewer rows than others
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
             self._round(codes, buffers, roots, choosing, k == 0)
         self.number()
-        self.scatter(buffers, leaf)
+        self.scatter(buffers, leaf, own_trees)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
@@ -313,7 +324,7 @@ class Workspace:
                 for _ in range(MORE_ROUNDS):
                     self._round(codes, buffers, roots, choosing, False)
                 self.number()
-                self.scatter(buffers, leaf)
+                self.scatter(buffers, leaf, own_trees)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
             return enough
@@ -389,10 +400,12 @@ class Workspace:
         """Number the leaves and plan their tiles, if growth is done."""
         launch(number_leaves, blocks_for(1), BLOCK, *self.tables, LEAST_TILE, fair_share())
 
-    def scatter(self, buffers: tuple[Array, Array], leaf: Array) -> None:
+    def scatter(
+        self, buffers: tuple[Array, Array], leaf: Array, own_trees: Array | None = None
+    ) -> None:
         """Write the leaf of every row, if growth is done."""
         x = self.tables
-        scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
+        scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf, own_trees)
 
 
 def are_features_drawn(params: Sequence[GrowthParams], frontier: Frontier) -> bool:

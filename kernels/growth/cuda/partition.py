@@ -16,6 +16,7 @@ from ...runtime.cuda.blocks import inclusive_scan
 from ...runtime.cuda.target import block_size, blocks_for, blocks_for_rows, cuda, kernel, launch
 from ...runtime.dtypes import Codes
 from ...scalars.routing import code_goes_left, is_left_category
+from ...statistics.cuda.quantise import FIRST_ROW, one_model
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -122,27 +123,40 @@ def move_tiles(
 
 
 @kernel
-def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
-    """One tile a block at a time; its rows belong to a node ``of[tile.of]`` that was not opened."""
+def scatter_closed(records, spare, nodes, of, tiles, n_tiles, own_trees, out):
+    """One tile a block at a time; its rows belong to a node ``of[tile.of]`` that was not opened.
+    ``own_trees`` are the trees of several models, see ``quantise_models``."""
     tile = cuda.blockIdx.x
     while tile < n_tiles[0]:
         node = nodes[of[tiles[tile].of]]
         source = records if tiles[tile].buffer == 0 else spare
         tree = node.tree
         leaf = node.leaf
+        first_row = i64(0)
+        if own_trees.shape[0] > 0:
+            first_row = own_trees[tree, FIRST_ROW]
+        own = out[tree]
         # Rows of a node are anywhere in ``out``: only the records are read in order.
         i = tiles[tile].begin + cuda.threadIdx.x
         end = tiles[tile].end
         while i < end:
-            out[tree, u32(source[i])] = leaf
+            own[u32(u32(source[i]) - u32(first_row))] = leaf
             i += BLOCK
         tile += cuda.gridDim.x
 
 
 def scatter_tiles(
-    records: Array, spare: Array, nodes: Array, of: Array, tiles: Array, n_tiles: Array, out: Array
+    records: Array,
+    spare: Array,
+    nodes: Array,
+    of: Array,
+    tiles: Array,
+    n_tiles: Array,
+    out: Array,
+    own_trees: Array | None = None,
 ) -> None:
     """Write the leaves of the rows in the tiles of grown trees; those of other rows stay as they
     are."""
     blocks = blocks_for_rows(records.shape[0], BLOCK)
-    launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)
+    own = one_model() if own_trees is None else own_trees
+    launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, own, out)

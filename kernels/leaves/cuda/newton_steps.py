@@ -291,7 +291,7 @@ def newton_steps(
     largest: float,
 ) -> list[FetchedNodeValues]:
     how = [(float(l2), float(min_sum_hessian), float(largest))] * len(totals)
-    return steps_of_trees(trees, g, h, totals, how)
+    return steps_of_trees(trees, g, h, totals, how, [int(g.shape[1])] * len(totals))
 
 
 def steps_of_trees(
@@ -300,8 +300,10 @@ def steps_of_trees(
     h: Array,
     totals: Sequence[Totals],
     how: Sequence[tuple[float, float, float]],
+    n_rows: Sequence[int],
 ) -> list[FetchedNodeValues]:
-    """Take the Newton steps of trees with settings of their own (see ``Steps``)."""
-    scales = [fixed_point_scales(own, int(g.shape[1])) for own in totals]
+    """Take the Newton steps of trees with settings and numbers of rows of their own (see
+    ``Steps``)."""
+    scales = [fixed_point_scales(own, n) for own, n in zip(totals, n_rows, strict=True)]
     steps = Steps(trees, g, h, scales, how)
     return [FetchedNodeValues(steps, i) for i in range(len(scales))]

@@ -29,6 +29,7 @@ from ...runtime.cuda.target import (
 )
 from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
+from ...statistics.cuda.quantise import FIRST_ROW, N_ROWS, one_model
 from ..traverse import Trees
 from . import deep, perfect_trees
 from .rows import cells_of
@@ -197,14 +198,21 @@ def _nodes(trees: Trees, X: Array) -> deep.PackedNodes | None:
 
 
 @kernel
-def walk_codes(rows, offset, feature, bin_, missing_left, left, right, left_codes, leaf):
+def walk_codes(
+    rows, offset, feature, bin_, missing_left, left, right, left_codes, own_trees, leaf
+):  # fmt: skip
     """One row a thread; ``blockIdx.y`` is the tree. It reads the row-major codes: a row's codes
-    share few sectors, while the columns that neighbouring threads need soon differ."""
+    share few sectors, while the columns that neighbouring threads need soon differ. ``own_trees``
+    are the trees of several models, see ``quantise_models``."""
     tree = i64(cuda.blockIdx.y)
     root = u32(offset[tree])
     n_nodes = u32(offset[tree + 1] - offset[tree])
     own_leaf = leaf[tree]
     n = u32(own_leaf.shape[0])
+    first_row = u32(0)
+    if own_trees.shape[0] > 0:
+        n = u32(own_trees[tree, N_ROWS])
+        first_row = u32(own_trees[tree, FIRST_ROW])
     i = u32(cuda.grid(1))
     while i < n:
         # Rows of the tree's sample got their leaf while it grew; the others have a mark that is,
@@ -212,7 +220,7 @@ def walk_codes(rows, offset, feature, bin_, missing_left, left, right, left_code
         if u32(own_leaf[i]) >= n_nodes:
             node = root
             while feature[node] >= 0:
-                code = rows[i, u32(feature[node])]
+                code = rows[u32(first_row + i), u32(feature[node])]
                 if bin_[node] >= 0:
                     goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
                 else:
@@ -235,6 +243,7 @@ def traverse_codes(
     right: Array,
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
+    own_trees: Array | None = None,
 ) -> None:
     trees = upload(offset, feature, bin_, missing_left, left, right, left_codes)
     if isinstance(codes, StreamedCodes):
@@ -246,11 +255,14 @@ def traverse_codes(
                 own = trees[0][t : t + 2], *trees[1:]
                 launch_walk(rows, own, leaf[t : t + 1, first : first + rows.shape[0]])
     else:
-        launch_walk(codes.rows, trees, leaf)
+        launch_walk(codes.rows, trees, leaf, own_trees)
 
 
-def launch_walk(rows: Array, trees: tuple[Array, ...], leaf: Array) -> None:
+def launch_walk(
+    rows: Array, trees: tuple[Array, ...], leaf: Array, own_trees: Array | None = None
+) -> None:
     """Launch the kernel for rows of codes and trees on the device, the first array of which are
     their offsets."""
-    blocks = blocks_for_rows(rows.shape[0], BLOCK), leaf.shape[0]
-    launch(walk_codes, blocks, BLOCK, rows, *trees, leaf)
+    blocks = blocks_for_rows(leaf.shape[1], BLOCK), leaf.shape[0]
+    own = one_model() if own_trees is None else own_trees
+    launch(walk_codes, blocks, BLOCK, rows, *trees, own, leaf)

@@ -39,10 +39,10 @@ def _draw_below(weight, limit, key, rows):
 
 
 def draw_below(
-    weight: np.ndarray, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+    weight: np.ndarray, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
 ) -> tuple[np.ndarray, ...]:
     samples = []
-    for limit, key in zip(limits, keys, strict=True):
-        rows = np.empty(n_rows + 1, np.int32)
+    for n, limit, key in zip(n_rows, limits, keys, strict=True):
+        rows = np.empty(n + 1, np.int32)
         samples.append(rows[: _draw_below(weight, u64(limit), u64(key), rows)])
     return tuple(samples)

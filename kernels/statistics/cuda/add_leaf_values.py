@@ -19,7 +19,8 @@ BLOCK = block_size(256)
 @kernel
 def add_values(raw, leaf, values, factor, factors):
     """One row a thread; ``blockIdx.y`` is the tree, or the output of the only tree. Where there are
-    ``factors``, each tree has one of its own."""
+    ``factors``, each tree has one of its own. Entries without a leaf, behind the rows of a tree
+    that has fewer than others, have a mark that is, unsigned, above all nodes."""
     tree = i64(cuda.blockIdx.y)
     if factors.shape[0] > 0:
         factor = factors[tree]
@@ -28,7 +29,9 @@ def add_values(raw, leaf, values, factor, factors):
     n = u32(raw.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
-        own_raw[i] += mul(factor, own_values[u32(own_leaf[i])])
+        node = u32(own_leaf[i])
+        if node < u32(values.shape[1]):
+            own_raw[i] += mul(factor, own_values[node])
         i = u32(i + cuda.gridsize(1))
 
 

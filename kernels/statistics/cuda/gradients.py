@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...runtime.cuda.target import (
     empty,
     kernel,
     launch,
+    upload,
     zeros,
 )
 from ...runtime.dtypes import RAW, SUM_CHUNK, Update
@@ -168,10 +170,11 @@ def gradients_kernel(loss: type) -> Any:
     @kernel
     def gradients_of_chunks(
         y, first_class, n_classes, raw, parameter, shift, weight, leaf, values, factor, g, h,
-        n_turns, n_bits, measures, totals,
+        n_turns, n_bits, own_rows, measures, totals,
     ):  # fmt: skip
         """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns; ``blockIdx.y`` is
-        the output, one of ``n_classes`` of its model.
+        the output, one of ``n_classes`` of its model. Where models have different numbers of rows,
+        ``own_rows`` has that of each, and ``n_bits`` for it.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
@@ -198,6 +201,9 @@ def gradients_kernel(loss: type) -> Any:
         if first_class >= 0:
             class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
         n = u32(raw.shape[1])
+        if own_rows.shape[0] > 0:
+            n = u32(own_rows[model, 0])
+            n_bits = own_rows[model, 1]
         n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
         place = u32(0)
         top_g = f32(0)
@@ -276,6 +282,11 @@ def nothing_to_add() -> tuple[Array, Array, float]:
     return empty(0, LEAF), empty(0, np.float64), 0.0
 
 
+def no_rows() -> Array:
+    """Return the numbers of rows of models that have as many."""
+    return empty((0, 2), np.int64)
+
+
 def gradients_of_outputs(
     loss: Any,
     y: Array,
@@ -303,11 +314,15 @@ def launch_gradients(
     adding: tuple[Array, Array, float],
     g: Array,
     h: Array,
-    n_models: int = 1,
+    n_rows: Sequence[int] = (),
 ) -> list[DeviceTotals]:
     """Launch the kernel of a loss; ``rows`` are the targets, the class of the first output and the
-    raw predictions. See ``kernels.boosting.many_models`` about several models."""
+    raw predictions. Of several models ``n_rows`` has the rows of each, see
+    ``kernels.boosting.many_models``."""
     n_outputs, n = g.shape
+    n_models = max(len(n_rows), 1)
+    of_models = [(own, fixed_point_bits(own)) for own in n_rows if len(set(n_rows)) > 1]
+    own_rows = upload(np.array(of_models, np.int64))[0] if of_models else no_rows()
     chunks = -(-n // SUM_CHUNK)
     # A power of two, as are the blocks: the tree of all chunks is whole.
     n_places = 1 << (chunks - 1).bit_length()
@@ -318,9 +333,10 @@ def launch_gradients(
         gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK,
         *rows[:2], n_outputs // n_models, rows[2], float(loss.parameter),
         lines_in(shift), lines_in(weight), *adding, g, h, n_places // blocks,
-        fixed_point_bits(n), measures, totals,
+        fixed_point_bits(n), own_rows, measures, totals,
     )  # fmt: skip
-    measured = Measured(totals, n_outputs, n)
+    n_classes = n_outputs // n_models
+    measured = Measured(totals, [own for own in n_rows or [n] for _ in range(n_classes)])
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
 
 
@@ -340,8 +356,8 @@ def measure_chunks(
     launch(
         gradients_kernel(type(loss)), (blocks, 1), BLOCK,
         y[None], NO_CLASS, 1, raw[None], float(loss.parameter), shift[None], weight[None],
-        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), measures,
-        empty(N_VALUES, np.float64),
+        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), no_rows(),
+        measures, empty(N_VALUES, np.float64),
     )  # fmt: skip
     return measures[0]
 

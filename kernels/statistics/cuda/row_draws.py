@@ -24,7 +24,7 @@ from ..reference import row_draws as reference
 
 i64, u64 = np.int64, np.uint64
 BLOCK = block_size(256)
-KEY, LIMIT = range(2)
+KEY, LIMIT, N_ROWS = range(3)
 """Columns of ``draws``."""
 
 
@@ -37,14 +37,14 @@ def is_drawn(weight, row, key, limit):
 
 
 @kernel
-def count_drawn(weight, n_rows, draws, of_blocks):
+def count_drawn(weight, draws, of_blocks):
     """Count the rows of samples, each block its part; ``blockIdx.y`` is the sample."""
     scan = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
     sample = i64(cuda.blockIdx.y)
     key, limit = draws[sample, KEY], draws[sample, LIMIT]
     # A run of rows a block: its place in the list follows from the counts of those before.
-    first, last = share_of_block(n_rows)
+    first, last = share_of_block(i64(draws[sample, N_ROWS]))
     own = i64(0)
     for row in range(first + t, last, BLOCK):
         if is_drawn(weight, row, key, limit):
@@ -56,14 +56,14 @@ def count_drawn(weight, n_rows, draws, of_blocks):
 
 
 @kernel
-def list_drawn(weight, n_rows, draws, begin, rows):
+def list_drawn(weight, draws, begin, rows):
     """Write the rows of samples, each block its part from ``begin`` on."""
     scan = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
     sample = i64(cuda.blockIdx.y)
     key, limit = draws[sample, KEY], draws[sample, LIMIT]
     to = begin[sample, cuda.blockIdx.x]
-    first, last = share_of_block(n_rows)
+    first, last = share_of_block(i64(draws[sample, N_ROWS]))
     while first < last:
         cuda.syncthreads()  # all have read the scan before
         row = first + t
@@ -80,24 +80,24 @@ def list_drawn(weight, n_rows, draws, begin, rows):
 
 
 def draw_below(
-    weight: Array, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+    weight: Array, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
 ) -> tuple[Array, ...]:
-    (draws,) = upload(np.array([keys, limits], np.uint64).T)
-    grid = blocks_for_rows(n_rows, BLOCK), len(keys)
+    (draws,) = upload(np.array([keys, limits, n_rows], np.uint64).T)
+    grid = blocks_for_rows(max(n_rows), BLOCK), len(keys)
     of_blocks = empty(grid[::-1], np.int64)
-    launch(count_drawn, grid, BLOCK, weight, i64(n_rows), draws, of_blocks)
+    launch(count_drawn, grid, BLOCK, weight, draws, of_blocks)
     # The host waits for the counts, and so allocates no more than the rows that are drawn.
     counts = download(of_blocks)
     ends = np.cumsum(counts).reshape(counts.shape)
     rows = empty(int(ends[-1, -1]), np.int32)
     if rows.shape[0] > 0:
         (begin,) = upload(ends - counts)
-        launch(list_drawn, grid, BLOCK, weight, i64(n_rows), draws, begin, rows)
+        launch(list_drawn, grid, BLOCK, weight, draws, begin, rows)
     first, samples = 0, []
-    for last, limit, key in zip(ends[:, -1].tolist(), limits, keys, strict=True):
+    for last, *own in zip(ends[:, -1].tolist(), n_rows, limits, keys, strict=True):
         of_sample = rows[first:last]
         if first == last:  # the smallest draw: rare enough for operations of arrays
-            (of_sample,) = reference.draw_below(weight, n_rows, [limit], [key])
+            (of_sample,) = reference.draw_below(weight, *([each] for each in own))
         samples.append(of_sample)
         first = last
     return tuple(samples)

@@ -21,13 +21,14 @@ Each group of them is an array of its own, of all outputs."""
 
 
 class Measured:
-    """The totals of some outputs, of the statistics of ``n`` rows, and their scales.
+    """The totals of some outputs and their scales.
 
     Parameters
     ----------
     values : float64, shape (n_outputs * N_VALUES,), on the device
         ``Totals`` of each output, the scales of ``quantise`` of each, and those of ``leaf_sums``.
-    n_outputs, n : int
+    n_rows : sequence of int
+        Of each output.
 
     Attributes
     ----------
@@ -35,8 +36,9 @@ class Measured:
         By the first of their constants, float64 of shape (n_outputs, 2), on the device.
     """
 
-    def __init__(self, values: Array, n_outputs: int, n: int) -> None:
-        self.n, self.n_outputs = n, n_outputs
+    def __init__(self, values: Array, n_rows: Sequence[int]) -> None:
+        self.n_rows, self.n_outputs = n_rows, len(n_rows)
+        n_outputs = self.n_outputs
         self.fetched = Fetched(values)
         self.scales = {
             first: values[first * n_outputs : (first + 2) * n_outputs].reshape(n_outputs, 2)
@@ -81,8 +83,9 @@ class DeviceTotals:
         return self._scales(FIXED_POINT, n)
 
     def _scales(self, first: int, n: int) -> DeviceScales:
-        if n != self._measured.n:
-            raise ValueError(f"n must be {self._measured.n}, the rows of these totals, got {n}.")
+        own = self._measured.n_rows[self._output]
+        if n != own:
+            raise ValueError(f"n must be {own}, the rows of these totals, got {n}.")
         return DeviceScales(self._measured, first, self._output)
 
 

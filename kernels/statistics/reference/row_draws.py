@@ -14,10 +14,10 @@ _draw = vectorise(draw)
 
 
 def draw_below(
-    weight: Array, n_rows: int, limits: Sequence[int], keys: Sequence[int]
+    weight: Array, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
 ) -> tuple[Array, ...]:
-    pairs = zip(limits, keys, strict=True)
-    return tuple(_sample(weight, n_rows, limit, key) for limit, key in pairs)
+    of_samples = zip(n_rows, limits, keys, strict=True)
+    return tuple(_sample(weight, *of_sample) for of_sample in of_samples)
 
 
 def _sample(weight: Array, n_rows: int, limit: int, key: int) -> Array:

@@ -25,7 +25,7 @@ from gpuens import (
     fit_many,
 )
 from gpuens.boosting.rounds import BoostingRounds
-from gpuens.boosting.steps import joined_round, plain
+from gpuens.boosting.steps import joined_round, many_models, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
 from gpuens.losses import ArrayLoss, CustomLoss, names
 from gpuens.tuning import boosting as searching
@@ -45,6 +45,7 @@ FURTHER = {
     "rows": {},
     "weights": {"sample_weight": np.arange(300) % 3 * 0.7},
     "watched": {"eval_set": (X[:90], None)},
+    "folds": {"sample_weight": np.arange(300) % 7 * 0.4},
 }
 SETTINGS = st.fixed_dictionaries(
     {"n_estimators": st.integers(1, 6), "n_jobs": st.just(1), "device": st.just("cpu")},
@@ -92,13 +93,18 @@ def fits_of(models, target, further):
     if "eval_set" in more:
         more["eval_set"] = (X[:90], y[:90][::-1])
 
-    def fit(model):
+    def fit(model, k):
+        rows, own = slice(None), more
+        if further == "folds":  # of 225 to 227 rows, every other one with weights
+            rows = np.arange(300) % 4 != k
+            rows[:k] = True
+            own = {"sample_weight": more["sample_weight"][rows]} if k % 2 else {}
         try:
-            return model.fit(X, y, **more)
+            return model.fit(X[rows], y[rows], **own)
         except (ValueError, NotImplementedError) as error:  # settings that do not go together
             return str(error)
 
-    return [partial(fit, model) for model in models]
+    return [partial(fit, model, k) for k, model in enumerate(models)]
 
 
 def require_equal(found, expected):
@@ -175,17 +181,23 @@ PAIRS = [
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: " and ".join(map(str, pair)))
 def test_models_of_every_loss(grown, pair):
+    """The third has fewer rows, with which several outputs do not join those of more."""
+
     def fit(number):
-        kind, loss = pair[number]
+        kind, loss = pair[number % 2]
         estimator, y, further = OF_LOSSES[kind]
+        n = 300 if number < 2 else 290
         how = {"n_estimators": 3, "max_leaf_nodes": 5, "subsample": 0.7, "device": "cpu"}
         if loss in ("quantile", "expectile"):
             how["quantile"] = 0.7
-        return estimator(loss=loss, random_state=number, n_jobs=1, **how).fit(X, y, **further)
+        further = {name: own[:n] for name, own in further.items()}
+        model = estimator(loss=loss, random_state=number, n_jobs=1, **how)
+        return model.fit(X[:n], y[:n], **further)
 
-    alone = [fit(0), fit(1)]
-    require_equal(run_together([partial(fit, 0), partial(fit, 1)], 2), alone)
-    assert grown == [2] * 3
+    alone = [fit(number) for number in range(3)]
+    n_outputs = alone[2].forest_.n_trees // 3
+    require_equal(run_together([partial(fit, number) for number in range(3)], 3), alone)
+    assert grown == ([3] * 3 if n_outputs == 1 else [2, 1] * 3)
 
 
 @pytest.fixture
@@ -193,9 +205,9 @@ def grown(monkeypatch):
     """How many models each batch had."""
     sizes, grow = [], joined_round.grow_models
 
-    def noted(codes, n_bins, g, h, models, *how):
+    def noted(stack, g, h, models, *how):
         sizes.append(len(models))
-        return grow(codes, n_bins, g, h, models, *how)
+        return grow(stack, g, h, models, *how)
 
     monkeypatch.setattr(joined_round, "grow_models", noted)
     return sizes
@@ -216,6 +228,42 @@ def test_a_round_is_one_batch(grown):
     assert grown == [5] * 4
 
 
+def test_tables_of_folds_are_one_batch(grown):
+    """Whose columns have other bins, also where a model has finished."""
+    models = [boosting(random_state=k, n_estimators=2 + k, subsample=0.7) for k in range(4)]
+    alone = [fit() for fit in fits_of(map(clone, models), "numbers", "folds")]
+    require_equal(run_together(fits_of(models, "numbers", "folds"), 4), alone)
+    assert grown == [4, 4, 3, 2, 1]
+
+
+def test_categories_of_folds_are_as_many(grown):
+    """Others are another batch."""
+    table = np.stack([np.arange(300) // 60, np.arange(300) % 7], axis=1).astype(np.float64)
+    folds = [np.arange(300) % 5 != k for k in range(3)] + [np.arange(300) < 240]
+    models = [boosting(categorical_features=[0], min_samples_leaf=3) for _ in folds]
+
+    def fits():
+        pairs = zip(models, folds, strict=True)
+        return [partial(clone(model).fit, table[own], TARGET[own]) for model, own in pairs]
+
+    require_equal(run_together(fits(), 4), [fit() for fit in fits()])
+    assert grown == [3, 1] * 4
+
+
+def test_no_memory_for_a_copy_of_the_tables(grown, monkeypatch):
+    """Folds are batches of their own then."""
+    strict_cupy.install(monkeypatch)
+    how = {"folds": 2, "param_grid": {"max_depth": [2, 3]}}
+    expected = fit_many(boosting(), X, TARGET, **how)
+    for share, sizes in ((many_models.FREE_SHARE, [4] * 4), (0.0, [2, 2] * 4)):
+        grown.clear()
+        monkeypatch.setattr(many_models, "FREE_SHARE", share)
+        found = fit_many(boosting(device="cuda"), X, TARGET, **how)
+        assert grown == sizes
+        for own, alone in zip(found, expected, strict=True):
+            require_equal(own, alone)
+
+
 def test_a_model_that_is_finished_leaves(grown):
     models = [boosting(n_estimators=k + 1) for k in range(3)]
     run_together(fits_of(models, "numbers", "rows"), 3)
@@ -223,7 +271,8 @@ def test_a_model_that_is_finished_leaves(grown):
 
 
 def test_batches_have_what_models_share(grown, capsys):
-    models = [boosting(max_bins=bins, verbose=True) for bins in (20, 255, 20, 255, 255)]
+    cuts = [{"monotonic_cst": [k, 0, 0, 0, 0]} for k in (1, 0)]
+    models = [boosting(verbose=True, **cuts[k]) for k in (0, 1, 0, 1, 1)]
     run_together(fits_of(models, "numbers", "rows"), 5)
     assert grown == [2, 3] * 4
     assert capsys.readouterr().err.count("5 models grow in 2 batches: 2 + 3.") == 1
@@ -414,7 +463,7 @@ class TestOnADevice:
     def test_fit_many(self, there, grown):
         how = {"param_grid": self.GRID, "folds": 3}
         found = fit_many(boosting(device="auto"), *there, **how)
-        assert max(grown) == 4
+        assert grown == [12] * 4
         expected = fit_many(boosting(), X, TARGET, **how)
         for own, alone in zip(found, expected, strict=True):
             require_equal(own, alone)

@@ -317,7 +317,8 @@ def _grown_by(cuda: Any, target: Any, batch: Batch) -> Grown:
         if part("counts", np.int64, N_COUNTS)[IS_DONE]:
             break
         space.arena._memory[...] = before  # the next round opens the nodes itself
-    leaf = target.array(np.full(space.leaf_shape, NO_LEAF, np.uint16))
+    leaf_shape = frontier.trees.size, codes.columns.shape[1]
+    leaf = target.array(np.full(leaf_shape, NO_LEAF, np.uint16))
     numbered = moment()
     space.scatter(buffers, leaf)
     return Grown(rounds, numbered, target.host_leaves(leaf))
