@@ -73,7 +73,7 @@ default="predict"
 
 def _predictions(model: Any, source: Any, method: str) -> Iterator[Any]:
     names = getattr(model, "feature_names_in_", None)
-    for batch in source:
+    for batch in source.read():
         X = batch.X
         if names is not None and is_frame(X):
             missing = sorted(set(names) - set(column_names(X)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def uno_concordance(
     counts = survival.event & (survival.time < (np.inf if tau is None else float(tau)))
     inverse = np.zeros(score.size)
     censoring = _censoring(read_survival(y_train, "y_train"))
-    inverse[counts] = _inverse(censoring.at(survival.time[counts], "y"))
+    inverse[counts] = _inverse(censoring(survival.time[counts], "y"))
     return _concordance(survival, score, inverse * inverse, None, tied_tol)
 
 
@@ -151,9 +152,9 @@ def brier_scores(y_train: Any, y: Any, survival: Any, times: Any) -> np.ndarray:
             f"{at.size} times, got shape {predicted.shape}."
         )
     censoring = _censoring(read_survival(y_train, "y_train"))
-    of_row = censoring.at(truth.time, "y")
+    of_row = censoring(truth.time, "y")
     of_row = np.divide(1.0, of_row, out=np.zeros_like(of_row), where=of_row > 0.0)
-    of_time = _inverse(censoring.at(at, "times"))
+    of_time = _inverse(censoring(at, "times"))
     is_over = (truth.time[:, None] <= at) & truth.event[:, None]
     is_left = truth.time[:, None] > at
     over = is_over * (predicted * predicted) * of_row[:, None]
@@ -245,31 +246,27 @@ def deviance_residuals(y: Any, cumulative_hazard: Any) -> np.ndarray:
     return np.sign(residual) * np.sqrt(-2.0 * (residual + logs * survival.event))
 
 
-class _Censoring(NamedTuple):
-    """The estimated probability of not being censored until each of some times."""
-
-    times: np.ndarray
-    probability: np.ndarray
-
-    def at(self, time: np.ndarray, name: str) -> np.ndarray:
-        if self.probability[-1] > 0.0 and time.size and time.max() > self.times[-1]:
-            raise ValueError(
-                f"{name} has times up to {time.max():g}, but censoring is only known up to "
-                f"{self.times[-1]:g}, the last time of y_train: drop later ones, or lower tau."
-            )
-        place = np.searchsorted(self.times, time, side="right")
-        return np.concatenate([[1.0], self.probability])[place]
-
-
-def _censoring(survival: Survival) -> _Censoring:
-    """Estimate the distribution of censoring; events come before censoring at the same time."""
+def _censoring(survival: Survival) -> Callable[[np.ndarray, str], np.ndarray]:
+    """Estimate the probability of not being censored until a time, and return the function that
+    gives it for times of a name; events come before censoring at the same time."""
     times, inverse = np.unique(survival.time, return_inverse=True)
     total = np.bincount(inverse, minlength=times.size)
     events = np.bincount(inverse, survival.event, times.size)
     at_risk = np.cumsum(total[::-1])[::-1] - events
     censored = total - events
     share = np.divide(censored, at_risk, out=np.zeros(times.size), where=at_risk > 0)
-    return _Censoring(times, np.cumprod(1.0 - share))
+    probability = np.cumprod(1.0 - share)
+
+    def at(time: np.ndarray, name: str) -> np.ndarray:
+        if probability[-1] > 0.0 and time.size and time.max() > times[-1]:
+            raise ValueError(
+                f"{name} has times up to {time.max():g}, but censoring is only known up to "
+                f"{times[-1]:g}, the last time of y_train: drop later ones, or lower tau."
+            )
+        place = np.searchsorted(times, time, side="right")
+        return np.concatenate([[1.0], probability])[place]
+
+    return at
 
 
 def _inverse(probability: np.ndarray) -> np.ndarray:

@@ -44,7 +44,14 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..trees.on_host import growth_on_host
-from .learners import are_trees, member_seeds, read_any, trees_of
+from .learners import (
+    AnyLearners,
+    TreeLearners,
+    are_trees,
+    member_seeds,
+    read_any,
+    trees_of,
+)
 from .rounds import R2, AdaBoostResult, RowWeights, Samme, boost
 
 RULES = {
@@ -196,7 +203,8 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             before = self._trees if grows else self._members
         else:
             self._seed = seed_of(self.random_state)
-        learners = self._learners(grows)(self, base, X, device, before)
+        kind: type[Any] = TreeLearners if grows else AnyLearners
+        learners = kind(self, base, X, device, before)
         target = self._read_y(y, learners.n_rows, device, before is not None)
         weight = read_sample_weight(sample_weight, learners.n_rows, device)
         if weight is not None and not bool((weight > 0).all()):
@@ -353,10 +361,6 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     @abstractmethod
     def _check_base(self, base: Any) -> None:
         """Raise an error for base estimators that cannot work."""
-
-    @abstractmethod
-    def _learners(self, grows: bool) -> type[Any]:
-        """Return the class of the learners: trees of this package, or any."""
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:

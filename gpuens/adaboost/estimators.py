@@ -26,10 +26,6 @@ from ..members.classes import labels_of
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import ADABOOST, AdaBoost, check_classifier, check_regressor
 from .learners import (
-    AnyClassifiers,
-    AnyRegressors,
-    ClassificationTrees,
-    RegressionTrees,
     class_numbers,
     numbers_of,
 )
@@ -244,9 +240,6 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
     def _check_base(self, base: Any) -> None:
         check_classifier(base)
 
-    def _learners(self, grows: bool) -> type[Any]:
-        return ClassificationTrees if grows else AnyClassifiers
-
     def _describe_member(self, member: Any) -> None:
         member.classes_, member.n_classes_ = self.classes_, self.n_classes_
 
@@ -348,9 +341,6 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
 
     def _check_base(self, base: Any) -> None:
         check_regressor(base)
-
-    def _learners(self, grows: bool) -> type[Any]:
-        return RegressionTrees if grows else AnyRegressors
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)

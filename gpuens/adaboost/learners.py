@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -84,7 +83,8 @@ def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> A
 
 
 class AnyLearners(Learners):
-    """Clones of an estimator.
+    """Clones of an estimator: classifiers, which know the labels and are fitted to all rows with
+    their weights, or regressors, which are fitted to samples drawn by weight.
 
     Parameters
     ----------
@@ -106,13 +106,33 @@ class AnyLearners(Learners):
         self.members: list[Any] = [] if before is None else list(before)
 
     def start(self, y: Array, rows: RowWeights) -> None:
-        self._y = y
+        self._y = labels_of(y, self._classes, self._device) if self._classifies else y
 
     def fit(self, t: int, rows: RowWeights) -> Array:
         member = new_member(self._base, self._estimator._seed, t)
-        self._fit_member(member, t, rows)
+        with of_ensemble():
+            if self._classifies:
+                member.fit(self.values, self._y, sample_weight=rows.on_grid())
+            else:
+                self._fit_to_sample(member, t, rows)
         self.members.append(fitting.whole(member))
         return self.predictions(t)
+
+    def _fit_to_sample(self, member: Any, t: int, rows: RowWeights) -> None:
+        """Fit a regressor to a sample drawn by weight, which is a weight for each row where the
+        regressor takes them: that copies nothing."""
+        counts = bootstrap_weights(rows, self._estimator._seed, t)
+        if has_fit_parameter(member, "sample_weight"):
+            member.fit(self.values, self._y, sample_weight=self._device.asarray(counts))
+            return
+        drawn = np.repeat(np.arange(self.n_rows), counts.astype(np.int64))
+        at = drawn if issparse(self.values) else self._device.asarray(drawn)
+        member.fit(self.values[at], self._y[self._device.asarray(drawn)])
+
+    def predictions(self, t: int) -> Array:
+        if self._classifies:
+            return class_numbers(self.members[t], self.values, self._classes, self._device)
+        return numbers_of(self.members[t], self.values, self._device)
 
     def keep(self, n: int) -> None:
         del self.members[n:]
@@ -126,45 +146,6 @@ class AnyLearners(Learners):
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
         estimator._members = self.members[: weights.size]
-
-    @abstractmethod
-    def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
-        """Fit learner t."""
-
-
-class AnyClassifiers(AnyLearners):
-    """Classifiers that are fitted to all rows with their weights; they know the labels."""
-
-    def start(self, y: Array, rows: RowWeights) -> None:
-        self._y = labels_of(y, self._estimator.classes_, self._device)
-
-    def predictions(self, t: int) -> Array:
-        return class_numbers(self.members[t], self.values, self._estimator.classes_, self._device)
-
-    def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
-        with of_ensemble():
-            member.fit(self.values, self._y, sample_weight=rows.on_grid())
-
-
-class AnyRegressors(AnyLearners):
-    """Regressors that are fitted to samples drawn by weight.
-
-    A sample is a weight for each row where the regressor takes them, which copies nothing.
-    """
-
-    def predictions(self, t: int) -> Array:
-        return numbers_of(self.members[t], self.values, self._device)
-
-    def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
-        counts = bootstrap_weights(rows, self._estimator._seed, t)
-        if has_fit_parameter(member, "sample_weight"):
-            with of_ensemble():
-                member.fit(self.values, self._y, sample_weight=self._device.asarray(counts))
-            return
-        drawn = np.repeat(np.arange(self.n_rows), counts.astype(np.int64))
-        at = drawn if issparse(self.values) else self._device.asarray(drawn)
-        with of_ensemble():
-            member.fit(self.values[at], self._y[self._device.asarray(drawn)])
 
 
 def numbers_of(member: Any, X: Any, device: Device) -> Array:
@@ -192,7 +173,8 @@ def are_trees(base: Any) -> bool:
 
 
 class TreeLearners(Learners):
-    """Trees that are grown on the rows of one table.
+    """Trees that are grown on the rows of one table: for classification on all rows with their
+    weights, for regression on samples drawn by weight.
 
     Parameters
     ----------
@@ -241,7 +223,12 @@ class TreeLearners(Learners):
             device=self._device,
             n_threads=threads_of(estimator.n_jobs),
         )
-        self._set_target(y, rows)
+        self._y, self._problem = y[None], None
+        if self._classifies:
+            self._problem = classification_problem(
+                [y], self._n_classes(), None, base.criterion, 1, self._device
+            )
+        self._all = all_rows(self.n_rows, self._device)
 
     def fit(self, t: int, rows: RowWeights) -> Array:
         problem, records = self._sample(t, rows)
@@ -275,61 +262,25 @@ class TreeLearners(Learners):
         estimator._trees, estimator.forest_ = trees, self._weighted(trees, weights)
 
     def _weighted(self, trees: Forest, weights: np.ndarray) -> Forest:
-        return trees
+        return forest_of_votes(trees, weights) if self._classifies else trees
 
     def _n_classes(self) -> tuple[int, ...]:
         """Return the number of classes; empty for a regression."""
-        return ()
+        return (len(self._classes),) if self._classifies else ()
 
-    @abstractmethod
-    def _set_target(self, y: Array, rows: RowWeights) -> None:
-        """Prepare what does not change from round to round."""
-
-    @abstractmethod
     def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
         """Return what tree t learns, and the records of its rows."""
-
-    @abstractmethod
-    def _answers(self, tree: Forest) -> np.ndarray:
-        """Return the predictions of the nodes of a tree, float64."""
-
-
-class ClassificationTrees(TreeLearners):
-    """Classification trees, grown on all rows with their weights."""
-
-    def _n_classes(self) -> tuple[int, ...]:
-        return (len(self._estimator.classes_),)
-
-    def _set_target(self, y: Array, rows: RowWeights) -> None:
-        self._problem = classification_problem(
-            [y], self._n_classes(), None, self._base.criterion, 1, self._device
-        )
-        self._records = all_rows(self.n_rows, self._device)
-
-    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
-        target = self._problem.target._replace(weight=rows.whole())
-        return replace(self._problem, target=target, weight_scale=GRID), self._records.copy()
-
-    def _answers(self, tree: Forest) -> np.ndarray:
-        return tree.value.argmax(axis=1).astype(np.float64)
-
-    def _weighted(self, trees: Forest, weights: np.ndarray) -> Forest:
-        return forest_of_votes(trees, weights)
-
-
-class RegressionTrees(TreeLearners):
-    """Regression trees, grown on samples drawn by weight."""
-
-    def _set_target(self, y: Array, rows: RowWeights) -> None:
-        self._y = y[None]
-        self._all = all_rows(self.n_rows, self._device)
-
-    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
+        if self._problem is not None:
+            target = self._problem.target._replace(weight=rows.whole())
+            return replace(self._problem, target=target, weight_scale=GRID), self._all.copy()
         weight = bootstrap_weights(rows, self._estimator._seed, t)
         problem = regression_problem(self._y, weight, self._base.criterion, 1, self._device)
         return problem, self._all[self._device.asarray(weight > 0)]
 
     def _answers(self, tree: Forest) -> np.ndarray:
+        """Return the predictions of the nodes of a tree, float64."""
+        if self._classifies:
+            return tree.value.argmax(axis=1).astype(np.float64)
         return tree.value[:, 0]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import ClassifierMixin
 
 from ..devices.placement import Device, module_of
 from ..estimators.nothing_learned import warn_user
@@ -52,6 +53,16 @@ class Learners(ABC):
 
     values: Any
     n_rows: int
+    _estimator: Any
+
+    @property
+    def _classifies(self) -> bool:
+        return isinstance(self._estimator, ClassifierMixin)
+
+    @property
+    def _classes(self) -> np.ndarray:
+        classes: np.ndarray = self._estimator.classes_
+        return classes
 
     def take(self, rows: np.ndarray) -> None:
         """Keep some of the rows, before ``start``."""

@@ -8,7 +8,6 @@ divided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +16,6 @@ from ..kernels.runtime.dtypes import SUM_CHUNK
 UNEVENNESS = 0.1
 """Share of a worker's rows by which its range may be longer or shorter so that no part is
 divided."""
-
-
-class Piece(NamedTuple):
-    """Rows ``begin`` … ``end - 1`` of a part."""
-
-    part: int
-    begin: int
-    end: int
 
 
 def ranges_of(lengths: Sequence[int], n_workers: int) -> list[tuple[int, int]]:
@@ -52,13 +43,14 @@ def ranges_of(lengths: Sequence[int], n_workers: int) -> list[tuple[int, int]]:
     return list(zip(begins, [*begins[1:], n], strict=True))
 
 
-def pieces_of(lengths: Sequence[int], first: int, last: int) -> list[Piece]:
-    """Return the pieces of the parts with rows ``first`` … ``last - 1``, none empty."""
+def pieces_of(lengths: Sequence[int], first: int, last: int) -> list[tuple[int, int, int]]:
+    """Return the pieces of the parts with rows ``first`` … ``last - 1``, none empty: the part, its
+    first row and the one behind its last."""
     found = []
     begin = 0
     for part, length in enumerate(lengths):
         low, high = max(first, begin), min(last, begin + length)
         if low < high:
-            found.append(Piece(part, low - begin, high - begin))
+            found.append((part, low - begin, high - begin))
         begin += length
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +34,6 @@ NEARLY_DATE = re.compile(
 other languages."""
 TRUTH = {"true": 1.0, "false": 0.0}
 _SAMPLE = 200
-
-
-class Evidence(NamedTuple):
-    """The evidence that columns which can be read in one way give about the others."""
-
-    decimals: frozenset[str]
-    orders: frozenset[str]
 
 
 def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> list[ColumnReading]:
@@ -297,22 +290,17 @@ def learn(
     return chosen, notes
 
 
-def evidence_of(found: Iterable[list[ColumnReading]]) -> Evidence:
-    """Return what the columns say that can be read in one way only."""
+def evidence_of(found: Iterable[list[ColumnReading]]) -> dict[str, set[str]]:
+    """Return the decimal marks and the orders of dates, by kind of column, of the columns that can
+    be read in one way only."""
     certain = [readings[0].type for readings in found if len(readings) == 1]
-    return Evidence(
-        frozenset(t.decimal for t in certain if t.decimal),
-        frozenset(
-            filter(
-                None, (dates.order_of(t.dates) for t in certain if t.dates[2:3] not in ("", "."))
-            )
-        ),
-    )
+    orders = {dates.order_of(t.dates) for t in certain if t.dates[2:3] not in ("", ".")}
+    return {NUMBER: {t.decimal for t in certain} - {""}, DATE: orders - {""}}
 
 
 def settled(
-    name: str, readings: Sequence[ColumnReading], evidence: Evidence, known: ColumnType | None,
-    separator: str, notes: list[str],
+    name: str, readings: Sequence[ColumnReading], evidence: dict[str, set[str]],
+    known: ColumnType | None, separator: str, notes: list[str],
 ) -> ColumnReading:  # fmt: skip
     """Return the reading that the other columns, the model or a rule decides for. Raises a
     CommandError if nothing decides."""
@@ -320,7 +308,7 @@ def settled(
         return readings[0]
     is_date, example = readings[0].type.kind == DATE, readings[0].example
     of = {_way(r.type): r._replace(example="") for r in readings}
-    said = set(evidence.orders if is_date else evidence.decimals) & set(of)
+    said = evidence[DATE if is_date else NUMBER] & set(of)
     if known is not None and _way(known) in of and (is_date or not said):
         found = of[_way(known)]
         if found.type.thousands in ("", known.thousands):  # training shows the role of each mark

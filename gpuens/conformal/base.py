@@ -20,6 +20,25 @@ from ..inputs.targets import read_sample_weight
 from ..members.fitting import input_tags, takes_any_array
 from ..members.rows import MemberRows, fit_one, home_of, readable
 
+FIT = """Parameters
+    ----------
+    X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        Of any type that the <kind> takes.
+    y : array, shape (n_rows,)
+        <y>
+    sample_weight : array of shape (n_rows,), default=None
+        For the fits of the <kind>.
+
+    Returns
+    -------
+    self
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is wrong, <wrong>"""
+"""The documentation of ``fit``."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Conformal(Savable, MetaEstimatorMixin, BaseEstimator):

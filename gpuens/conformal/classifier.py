@@ -11,12 +11,13 @@ from sklearn.base import ClassifierMixin, clone, is_classifier
 
 from ..boosting.classifier import GradientBoostingClassifier
 from ..devices.placement import Device, to_numpy
+from ..estimators.docstrings import PREDICTED, documented
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import places_among, read_labels
 from ..members.classes import labels_of
 from ..members.rows import MemberRows, home_of, readable
-from .base import Conformal
+from .base import FIT, Conformal
 
 SCORES = ("lac", "aps")
 
@@ -106,26 +107,16 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
 
     conformity_score: str = "lac"
 
+    @documented(
+        FIT,
+        kind="classifier",
+        y="Labels: numbers, booleans, text or objects.",
+        wrong="or the classifier has no probabilities.",
+    )
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the classifier, and measure its errors on rows that it has not seen.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that the classifier takes.
-        y : array, shape (n_rows,)
-            Labels: numbers, booleans, text or objects.
-        sample_weight : array of shape (n_rows,), default=None
-            For the fits of the classifier.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            A parameter is wrong, or the classifier has no probabilities.
+        <shared>
         """
         if self.conformity_score not in SCORES:
             raise ValueError(
@@ -133,32 +124,20 @@ class ConformalClassifier(ScoresClasses, ClassifierMixin, Conformal):
             )
         return self._fit(X, y, sample_weight)
 
+    @documented(PREDICTED, result="array of labels, shape (n_rows,)")
     def predict(self, X: Any) -> Any:
         """Predict the class of each row.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            In any form that ``fit`` takes.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
+        <shared>
         """
         self._require_method_of_fit()
         return self.estimator_.predict(X)
 
+    @documented(PREDICTED, result="float64, shape (n_rows, n_classes), in the array library of X")
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, which ``estimator_`` has.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            In any form that ``fit`` takes.
-
-        Returns
-        -------
-        float64, shape (n_rows, n_classes), in the array library of X
+        <shared>
         """
         self._require_method_of_fit()
         home = home_of(self.device, X)

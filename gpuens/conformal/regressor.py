@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin, clone, is_classifier, is_outlier_detect
 from ..bagging.base import Bagging
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.docstrings import PREDICTED, documented
 from ..estimators.parameters import is_number
 from ..estimators.scores import ScoresValues
 from ..forests.forests import ExtraTreesRegressor, RandomForestRegressor
@@ -22,7 +23,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_target
 from ..members.rows import MemberRows, home_of, readable
 from ..members.samples import left_out
-from .base import Conformal
+from .base import FIT, Conformal
 
 METHODS = ("split", "cv+", "bag", "quantile")
 BAGS = (Bagging, RandomForestRegressor, ExtraTreesRegressor, ObliqueRandomForestRegressor)
@@ -116,40 +117,24 @@ class ConformalRegressor(ScoresValues, RegressorMixin, Conformal):
 
     quantiles: tuple[float, float] = (0.05, 0.95)
 
+    @documented(
+        FIT,
+        kind="regressor",
+        y="The numbers to predict.",
+        wrong="or the regressor does not suit the method.",
+    )
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the regressor, and measure its errors on rows that it has not seen.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Of any type that the regressor takes.
-        y : array, shape (n_rows,)
-            The numbers to predict.
-        sample_weight : array of shape (n_rows,), default=None
-            For the fits of the regressor.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            A parameter is wrong, or the regressor does not suit the method.
+        <shared>
         """
         return self._fit(X, y, sample_weight)
 
+    @documented(PREDICTED, result="float64, shape (n_rows,), in the array library of X")
     def predict(self, X: Any) -> Any:
         """Predict the target.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            In any form that ``fit`` takes.
-
-        Returns
-        -------
-        float64, shape (n_rows,), in the array library of X
+        <shared>
         """
         self._require_method_of_fit()
         predicted = self.estimator_.predict(X)

@@ -56,16 +56,12 @@ class BoostingOnCluster(WithLeaves):
         return self._train(model, parts_of(X, y, sample_weight), others)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="GradientBoostingClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: ignore[misc]
     """Gradient boosted classification trees, trained by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.GradientBoostingClassifier``.
     """
 
     _local = LocalClassifier
@@ -75,31 +71,23 @@ class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: i
         return self._of_parts("predict_proba", X)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="GradientBoostingRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ignore[misc]
     """Gradient boosted regression trees, trained by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.GradientBoostingRegressor``.
     """
 
     _local = LocalRegressor
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="GradientBoostingRanker")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRanker(WithLeaves, LocalRanker):  # type: ignore[misc]
     """Gradient boosted trees that rank documents, trained by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.GradientBoostingRanker``.
     """
 
     _local = LocalRanker

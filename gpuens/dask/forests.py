@@ -59,16 +59,12 @@ class TreesOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="RandomForestClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestClassifier(TreesOnCluster, WithLeaves, local.RandomForestClassifier):  # type: ignore[misc]
     """A random forest for classification, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.RandomForestClassifier``.
     """
 
     _local = local.RandomForestClassifier
@@ -78,31 +74,23 @@ class RandomForestClassifier(TreesOnCluster, WithLeaves, local.RandomForestClass
         return self._of_parts("predict_proba", X)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="RandomForestRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestRegressor(TreesOnCluster, WithLeaves, local.RandomForestRegressor):  # type: ignore[misc]
     """A random forest for regression, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.RandomForestRegressor``.
     """
 
     _local = local.RandomForestRegressor
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="ExtraTreesClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesClassifier(TreesOnCluster, WithLeaves, local.ExtraTreesClassifier):  # type: ignore[misc]
     """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.ExtraTreesClassifier``.
     """
 
     _local = local.ExtraTreesClassifier
@@ -112,31 +100,23 @@ class ExtraTreesClassifier(TreesOnCluster, WithLeaves, local.ExtraTreesClassifie
         return self._of_parts("predict_proba", X)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="ExtraTreesRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesRegressor(TreesOnCluster, WithLeaves, local.ExtraTreesRegressor):  # type: ignore[misc]
     """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.ExtraTreesRegressor``.
     """
 
     _local = local.ExtraTreesRegressor
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="BaggingClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore[misc]
     """Trees for classification on random samples, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.BaggingClassifier``.
     """
 
     _local = bags.BaggingClassifier
@@ -147,32 +127,24 @@ class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore
         return self._of_parts("predict_proba", X)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="BaggingRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingRegressor(TreesOnCluster, bags.BaggingRegressor):  # type: ignore[misc]
     """Trees for regression on random samples, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.BaggingRegressor``.
     """
 
     _local = bags.BaggingRegressor
     _check = staticmethod(check_bagging_parameters)
 
 
-@documented(OF_CLUSTER)
+@documented(OF_CLUSTER, name="IsolationForest")
 @dataclass(kw_only=True, eq=False, repr=False)
 class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
     """An isolation forest, grown by the workers of a Dask cluster.
 
-    Parameters
-    ----------
     <shared>
-    **parameters
-        Those of ``gpuens.IsolationForest``.
     """
 
     _local = LocalIsolationForest

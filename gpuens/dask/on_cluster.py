@@ -16,15 +16,18 @@ from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
 
-OF_CLUSTER = """client : distributed.Client, default=None
+OF_CLUSTER = """Parameters
+    ----------
+    client : distributed.Client, default=None
         None: the one that was created last.
     max_restarts : int, default=3
         How often training goes on with other workers after some were lost.
     heartbeat : float, default=10
         Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
         lost at once.
-"""
-"""The parameters that the estimators of ``gpuens`` do not have, in docstrings."""
+    **parameters
+        Those of ``gpuens.<name>``."""
+"""The parameters of an estimator on a cluster, in docstrings."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

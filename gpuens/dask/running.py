@@ -276,10 +276,10 @@ class _Attempt:
         chosen = []
         for first, last in ranges:
             rows = dict.fromkeys(free, 0)
-            for piece in pieces_of(self._lengths, first, last):
-                for holder in holders.get(self._parts[piece.part].key, ()):
+            for part, begin, end in pieces_of(self._lengths, first, last):
+                for holder in holders.get(self._parts[part].key, ()):
                     if holder in rows:
-                        rows[holder] += piece.end - piece.begin
+                        rows[holder] += end - begin
             chosen.append(max(free, key=lambda worker: rows[worker]))
             free.remove(chosen[-1])
         return chosen

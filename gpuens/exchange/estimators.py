@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device
 from ..estimators.base import ForestEstimator
+from ..estimators.docstrings import documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.explainer import explained
 from ..forest.forest import Forest
@@ -23,6 +24,30 @@ from ..members.classes import labels_of
 from .matching import KnownCategories, read_rows
 from .reading.files import ImportedModelError
 from .rules import Finish, Reading
+
+IMPORTED = """Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda", "array"}, default="auto"
+        Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        "array" works in the array library of X by functions of the Array API standard alone: the
+        same model, many times slower.
+
+    Attributes
+    ----------
+    <classes>forest_ : Forest
+        The trees.
+    source_ : dict
+        Library, version and objective of the source.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where the source has names."""
+"""The parameters and attributes of the two estimators."""
+OF_CLASSES = """classes_ : ndarray, shape (n_classes,), or list of ndarray
+        0, 1, ... where the source does not name them; 0 and 1 of each output of models of several
+        labels.
+    """
 
 
 @dataclass(frozen=True)
@@ -177,33 +202,14 @@ class ImportedModel(ForestEstimator):
         return self._finish.predictions(raw, device, n_chosen)
 
 
+@documented(IMPORTED, classes=OF_CLASSES)
 class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
     """A classifier that was trained by another library, and predicts here.
 
     ``from_xgboost``, ``from_lightgbm``, ``from_catboost``, ``from_sklearn`` and ``from_treelite``
     return it. Its raw scores are those of the source bit for bit, on the CPU and on a GPU.
 
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda", "array"}, default="auto"
-        Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
-        "array" works in the array library of X by functions of the Array API standard alone: the
-        same model, many times slower.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,), or list of ndarray
-        0, 1, ... where the source does not name them; 0 and 1 of each output of models of several
-        labels.
-    forest_ : Forest
-        The trees.
-    source_ : dict
-        Library, version and objective of the source.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only where the source has names.
+    <shared>
 
     Examples
     --------
@@ -274,6 +280,7 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         return labels_of(above[0], self.classes_, device)
 
 
+@documented(IMPORTED, classes="")
 class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
     """A regression model that was trained by another library, and predicts here.
 
@@ -281,24 +288,7 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
     return it. Its raw scores are those of the source bit for bit, on the CPU and on a GPU. Models
     that rank are regressors too.
 
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda", "array"}, default="auto"
-        Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
-        "array" works in the array library of X by functions of the Array API standard alone: the
-        same model, many times slower.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The trees.
-    source_ : dict
-        Library, version and objective of the source.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only where the source has names.
+    <shared>
 
     Examples
     --------

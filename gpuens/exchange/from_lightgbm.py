@@ -24,11 +24,10 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
-    CategorySets,
-    SourceTrees,
+    SourceTree,
     assemble,
-    columns_of,
     joined,
+    joined_trees,
 )
 from .reading.fields import Field
 from .reading.files import ImportedModelError, bytes_of
@@ -148,16 +147,20 @@ def _read(data: bytes, num_iteration: int | None, classes: Any, kind: str | None
     n_features = head.field("max_feature_idx").integer(0, MOST_FEATURES - 1) + 1
     n_outputs = head.field("num_tree_per_iteration").integer(1, MOST_OUTPUTS)
     n_rounds = _n_rounds(len(blocks) - 1, n_outputs, num_iteration)
+    zeros: list[np.ndarray] = []
+    not_zeros: list[np.ndarray] = []
     trees = [
-        _LightgbmTree(_Lines(block, f"Tree={k}, "), n_features)
+        _tree_of(_Lines(block, f"Tree={k}, "), n_features, zeros, not_zeros)
         for k, block in enumerate(blocks[1 : 1 + n_rounds * n_outputs])
     ]
+    output = np.arange(len(trees)) % n_outputs
+    one_table = joined_trees(trees, n_features, np.zeros(n_outputs), output, 1, NAMES)
     link, slope, objective = _link_of(head)
     rounds = np.arange(0, len(trees) + 1, n_outputs)
     averages = "predictions" if "average_output" in head else "nothing"
     return Parts(
-        forest=assemble(_joined(trees, n_features, n_outputs)),
-        reading=Reading(False, np.nan, _zero_missing(trees), False),
+        forest=assemble(one_table),
+        reading=Reading(False, np.nan, _zero_missing(zeros, not_zeros), False),
         finish=Finish(False, False, 1.0, averages, rounds, link, slope),
         source={"library": "lightgbm", "version": head.values["version"], "objective": objective},
         names=_names_of(head, n_features),
@@ -226,116 +229,94 @@ def _classes_of(
     return None
 
 
-class _LightgbmTree:
-    """The arrays of one tree: splits first, then leaves, which children name as ``-1 - leaf``."""
-
-    def __init__(self, lines: _Lines, n_features: int) -> None:
-        self.lines = lines
-        n_leaves = lines.field("num_leaves").integer(1, MOST_NODES)
-        if "is_linear" in lines and lines.field("is_linear").integer(0, 1):
-            raise lines.field("is_linear").fail("is 1: linear leaves cannot be imported")
-        n = n_leaves - 1
-        leaves = lines.numbers("leaf_value").floats(n_leaves)  # before anything of that size
-        self.value = np.concatenate([np.zeros(n), leaves])[:, None]
-        self.n_samples = self._counts(n_leaves)
-        none = np.full(n_leaves, -1)
-        self.sets: list[np.ndarray] = []
-        self.zero_missing = self.not_zero_missing = np.empty(0, np.int64)
-        if n == 0:
-            self.feature = self.left = self.right = none
-            self.threshold = self.gain = np.zeros(1)
-            self.missing_left, self.nodes = np.zeros(1, bool), np.empty(0, np.int64)
-            return
-        feature = lines.numbers("split_feature").integers(0, n_features - 1, n)
-        self.feature = np.concatenate([feature, none])
-        self.left, self.right = (self._children(name, n, n_leaves) for name in
-                                 ("left_child", "right_child"))  # fmt: skip
-        gain = lines.numbers("split_gain").numbers(n) if "split_gain" in lines else np.zeros(n)
-        self.gain = np.concatenate([gain, np.zeros(n_leaves)])
-        self._read_decisions(n, n_leaves, feature)
-
-    def _counts(self, n_leaves: int) -> np.ndarray:
-        """Return the training rows of splits and leaves; zeros where the text has none."""
-        n = n_leaves - 1
-        if "leaf_count" not in self.lines or (n and "internal_count" not in self.lines):
-            return np.zeros(n + n_leaves, np.int64)
-        if n == 0 and not self.lines.values["leaf_count"]:
-            return np.zeros(1, np.int64)
-        leaves = self.lines.numbers("leaf_count").integers(0, MOST_NODES, n_leaves)
-        if n == 0:
-            return leaves
-        inner = self.lines.numbers("internal_count").integers(0, MOST_NODES, n)
-        return np.concatenate([inner, leaves])
-
-    def _children(self, name: str, n: int, n_leaves: int) -> np.ndarray:
-        child = self.lines.numbers(name).integers(-n_leaves, n - 1, n)
-        return np.concatenate([np.where(child < 0, n - 1 - child, child), np.full(n_leaves, -1)])
-
-    def _read_decisions(self, n: int, n_leaves: int, feature: np.ndarray) -> None:
-        threshold = self.lines.numbers("threshold").numbers(n)
-        kind = self.lines.numbers("decision_type").integers(0, 15, n)
-        missing_type = kind >> 2
-        if (missing_type == 3).any():
-            raise self.lines.field("decision_type").fail("has the unknown missing type 3")
-        by_set = (kind & IS_CATEGORY) != 0
-        below = np.nextafter(-TINY, -np.inf)
-        tiny = np.where(threshold < 0, below, TINY)
-        moved = np.where(np.abs(threshold) <= TINY, tiny, threshold)
-        left = np.where(missing_type == NO_MISSING, threshold >= 0, (kind & DEFAULT_LEFT) != 0)
-        of_leaves = np.zeros(n_leaves)
-        self.missing_left = np.concatenate([left & ~by_set, of_leaves != 0])
-        self.threshold = np.concatenate([np.where(by_set, 0.0, moved), of_leaves])
-        self.nodes = np.flatnonzero(by_set)
-        self.zero_missing = np.unique(feature[~by_set & (missing_type == ZERO_MISSING)])
-        self.not_zero_missing = np.unique(feature[~by_set & (missing_type > ZERO_MISSING)])
-        if self.nodes.size:
-            self._read_sets(threshold[self.nodes])
-
-    def _read_sets(self, place: np.ndarray) -> None:
-        n = self.lines.field("num_cat").integer(1, MOST_NODES)
-        words = self.lines.numbers("cat_threshold").integers(0, 2**32 - 1)
-        begin = self.lines.numbers("cat_boundaries").integers(0, words.size, n + 1)
-        if (np.diff(begin) < 0).any():
-            raise self.lines.field("cat_boundaries").fail("must ascend")
-        if np.diff(begin).max() * 32 > MOST_CATEGORIES:
-            raise self.lines.field("cat_threshold").fail("has too many entries")
-        if not ((place >= 0) & (place < n) & (np.floor(place) == place)).all():
-            raise self.lines.field("threshold").fail(f"names sets beyond the {n} of num_cat")
-        for k in place.astype(np.int64).tolist():
-            own = words[begin[k] : begin[k + 1]].astype("<u4")
-            self.sets.append(np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little")))
+def _tree_of(
+    lines: _Lines, n_features: int, zeros: list[np.ndarray], not_zeros: list[np.ndarray]
+) -> SourceTree:
+    """Return the arrays of one tree: splits first, then leaves, which children name as
+    ``-1 - leaf``. Appends the features whose zeros are missing in it, and are not."""
+    n_leaves = lines.field("num_leaves").integer(1, MOST_NODES)
+    if "is_linear" in lines and lines.field("is_linear").integer(0, 1):
+        raise lines.field("is_linear").fail("is 1: linear leaves cannot be imported")
+    n = n_leaves - 1
+    leaves = lines.numbers("leaf_value").floats(n_leaves)  # before anything of that size
+    n_samples, none = _counts(lines, n_leaves), np.full(n_leaves, -1)
+    columns: dict[str, Any] = {
+        "value": np.concatenate([np.zeros(n), leaves])[:, None],
+        "n_samples": n_samples,
+        "cover": n_samples.astype(np.float64),
+        "members": [],
+    }
+    if n == 0:
+        columns |= {"feature": none, "left": none, "right": none, "threshold": np.zeros(1)}
+        columns |= {"gain": np.zeros(1), "missing_left": np.zeros(1, bool)}
+        return SourceTree(**columns, nodes=np.empty(0, np.int64), members_left=np.empty(0, bool))
+    feature = lines.numbers("split_feature").integers(0, n_features - 1, n)
+    columns["feature"] = np.concatenate([feature, none])
+    for side in ("left", "right"):
+        child = lines.numbers(f"{side}_child").integers(-n_leaves, n - 1, n)
+        columns[side] = np.concatenate([np.where(child < 0, n - 1 - child, child), none])
+    gain = lines.numbers("split_gain").numbers(n) if "split_gain" in lines else np.zeros(n)
+    columns["gain"] = np.concatenate([gain, np.zeros(n_leaves)])
+    threshold = lines.numbers("threshold").numbers(n)
+    kind = lines.numbers("decision_type").integers(0, 15, n)
+    by_set, of_numbers = (kind & IS_CATEGORY) != 0, kind & IS_CATEGORY == 0
+    columns |= _decisions(lines, threshold, kind, n_leaves)
+    zeros.append(np.unique(feature[of_numbers & (kind >> 2 == ZERO_MISSING)]))
+    not_zeros.append(np.unique(feature[of_numbers & (kind >> 2 > ZERO_MISSING)]))
+    nodes = np.flatnonzero(by_set)
+    if nodes.size:
+        columns["members"] = _sets_of(lines, threshold[nodes])
+    return SourceTree(**columns, nodes=nodes, members_left=np.ones(nodes.size, bool))
 
 
-def _joined(trees: list[_LightgbmTree], n_features: int, n_outputs: int) -> SourceTrees:
-    sizes = np.array([tree.feature.size for tree in trees], np.int64)
-    offset = np.concatenate([[0], np.cumsum(sizes)])
-    members = [members for tree in trees for members in tree.sets]
-    n_samples = joined([tree.n_samples for tree in trees], np.int64)
-    nodes = [tree.nodes + first for tree, first in zip(trees, offset[:-1], strict=True)]
-    sets = CategorySets(
-        joined(nodes, np.int64),
-        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
-        joined(members, np.int64),
-        np.ones(len(members), bool),
-    )
-    return SourceTrees(
-        n_features=n_features,
-        base=np.zeros(n_outputs),
-        offset=offset,
-        output=np.arange(len(trees)) % n_outputs,
-        value=np.concatenate([np.empty((0, 1)), *(tree.value for tree in trees)]),
-        cover=n_samples.astype(np.float64),
-        n_samples=n_samples,
-        sets=sets,
-        names=NAMES,
-        **columns_of(trees, "gain"),
-    )
+def _counts(lines: _Lines, n_leaves: int) -> np.ndarray:
+    """Return the training rows of splits and leaves; zeros where the text has none."""
+    n = n_leaves - 1
+    if "leaf_count" not in lines or (n and "internal_count" not in lines):
+        return np.zeros(n + n_leaves, np.int64)
+    if n == 0 and not lines.values["leaf_count"]:
+        return np.zeros(1, np.int64)
+    leaves = lines.numbers("leaf_count").integers(0, MOST_NODES, n_leaves)
+    if n == 0:
+        return leaves
+    inner = lines.numbers("internal_count").integers(0, MOST_NODES, n)
+    return np.concatenate([inner, leaves])
 
 
-def _zero_missing(trees: list[_LightgbmTree]) -> np.ndarray:
+def _decisions(
+    lines: _Lines, threshold: np.ndarray, kind: np.ndarray, n_leaves: int
+) -> dict[str, np.ndarray]:
+    """Return the thresholds, and the sides of missing values."""
+    missing_type, by_set = kind >> 2, (kind & IS_CATEGORY) != 0
+    if (missing_type == 3).any():
+        raise lines.field("decision_type").fail("has the unknown missing type 3")
+    tiny = np.where(threshold < 0, np.nextafter(-TINY, -np.inf), TINY)
+    moved = np.where(np.abs(threshold) <= TINY, tiny, threshold)
+    left = np.where(missing_type == NO_MISSING, threshold >= 0, (kind & DEFAULT_LEFT) != 0)
+    return {
+        "missing_left": np.concatenate([left & ~by_set, np.zeros(n_leaves, bool)]),
+        "threshold": np.concatenate([np.where(by_set, 0.0, moved), np.zeros(n_leaves)]),
+    }
+
+
+def _sets_of(lines: _Lines, place: np.ndarray) -> list[np.ndarray]:
+    """Return the members of the sets that splits name."""
+    n = lines.field("num_cat").integer(1, MOST_NODES)
+    words = lines.numbers("cat_threshold").integers(0, 2**32 - 1)
+    begin = lines.numbers("cat_boundaries").integers(0, words.size, n + 1)
+    if (np.diff(begin) < 0).any():
+        raise lines.field("cat_boundaries").fail("must ascend")
+    if np.diff(begin).max() * 32 > MOST_CATEGORIES:
+        raise lines.field("cat_threshold").fail("has too many entries")
+    if not ((place >= 0) & (place < n) & (np.floor(place) == place)).all():
+        raise lines.field("threshold").fail(f"names sets beyond the {n} of num_cat")
+    own = (words[begin[k] : begin[k + 1]].astype("<u4") for k in place.astype(np.int64).tolist())
+    return [np.flatnonzero(np.unpackbits(w.view(np.uint8), bitorder="little")) for w in own]
+
+
+def _zero_missing(zeros: list[np.ndarray], not_zeros: list[np.ndarray]) -> np.ndarray:
     """Return the features whose zeros are missing."""
-    zero = np.unique(joined([tree.zero_missing for tree in trees], np.int64))
-    other = np.unique(joined([tree.not_zero_missing for tree in trees], np.int64))
+    zero, other = (np.unique(joined(features, np.int64)) for features in (zeros, not_zeros))
     if (both := np.intersect1d(zero, other)).size:
         raise ImportedModelError(
             f"decision_type makes zeros of feature {both[0]} missing in some splits, and not in "

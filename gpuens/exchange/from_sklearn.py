@@ -6,7 +6,6 @@ Sources: scikit-learn's user guide on trees and ensembles, and its predictions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,16 +99,6 @@ def _n_features_of(estimator: Any) -> int:
     return n_features
 
 
-@dataclass
-class _Ensemble:
-    """Trees of scikit-learn's ``tree_``, what their values are multiplied by, and their outputs."""
-
-    trees: Sequence[Any]
-    factor: float
-    output: np.ndarray
-    base: np.ndarray
-
-
 def _from_forest(estimator: Any) -> Parts:
     is_classifier = hasattr(estimator, "classes_")
     if is_classifier and estimator.n_outputs_ > 1:
@@ -121,10 +110,9 @@ def _from_forest(estimator: Any) -> Parts:
     trees = [member.tree_ for member in members]
     width = trees[0].n_outputs * trees[0].max_n_classes
     _require(np.size(trees[0].value[0]) == width, f"tree_.value does not have {width} outputs")
-    ensemble = _Ensemble(trees, 1.0, np.zeros(len(trees), np.int64), np.zeros(width))
     return _parts(
         estimator,
-        _trees_of(ensemble, width),
+        _trees_of(trees, 1.0, np.zeros(len(trees), np.int64), np.zeros(width), width),
         Finish(False, False, 1.0, "predictions", np.arange(len(trees) + 1), "shares", 1.0),
         estimator.criterion,
     )
@@ -139,14 +127,14 @@ def _from_gradient_boosting(estimator: Any) -> Parts:
     n_rounds, n_outputs = estimator.estimators_.shape
     trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
     output = np.arange(len(trees)) % n_outputs
-    ensemble = _Ensemble(trees, estimator.learning_rate, output, np.array(base, np.float64))
+    found = _trees_of(trees, estimator.learning_rate, output, np.array(base, np.float64), 1)
     link, slope = "identity", 1.0
     if hasattr(estimator, "classes_"):
         link = "softmax" if n_outputs > 1 else "logistic"
         slope = 2.0 if estimator.loss == "exponential" else 1.0
     rounds = np.arange(0, len(trees) + 1, n_outputs)
     finish = Finish(False, False, 1.0, "nothing", rounds, link, slope)
-    return _parts(estimator, _trees_of(ensemble, 1), finish, estimator.loss)
+    return _parts(estimator, found, finish, estimator.loss)
 
 
 def _parts(estimator: Any, trees: SourceTrees, finish: Finish, objective: str) -> Parts:
@@ -173,8 +161,10 @@ def _parts(estimator: Any, trees: SourceTrees, finish: Finish, objective: str) -
     )
 
 
-def _trees_of(ensemble: _Ensemble, width: int) -> SourceTrees:
-    trees = ensemble.trees
+def _trees_of(
+    trees: Sequence[Any], factor: float, output: np.ndarray, base: np.ndarray, width: int
+) -> SourceTrees:  # fmt: skip
+    """Return the trees of scikit-learn's ``tree_``, their values times a factor."""
 
     def column(name: str, dtype: Any) -> np.ndarray:
         return joined([getattr(tree, name) for tree in trees], dtype)
@@ -196,15 +186,15 @@ def _trees_of(ensemble: _Ensemble, width: int) -> SourceTrees:
     )
     return SourceTrees(
         n_features=trees[0].n_features,
-        base=ensemble.base,
+        base=base,
         offset=offset,
-        output=ensemble.output,
+        output=output,
         feature=np.where(inner, column("feature", np.int64), -1),
         threshold=column("threshold", np.float64),
         missing_left=column("missing_go_to_left", bool),
         left=left,
         right=right,
-        value=np.concatenate(values) * ensemble.factor,
+        value=np.concatenate(values) * factor,
         gain=gain,
         cover=cover,
         n_samples=column("n_node_samples", np.int64),

@@ -14,11 +14,10 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
-    CategorySets,
+    SourceTree,
     SourceTrees,
     assemble,
-    columns_of,
-    joined,
+    joined_trees,
 )
 from .reading.fields import Field, parse_json
 from .rules import Finish, Reading
@@ -36,6 +35,7 @@ LINKS = {
 }
 TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank")
 TYPES = ("float32", "float64")
+KINDS = ("numerical_test_node", "categorical_test_node")
 COMPARISONS = ("<", "<=", ">", ">=")
 LARGEST_INT = 2**31 - 1
 NO_NUMBER, NULL = '"threshold":,', '"threshold":null,'
@@ -138,7 +138,7 @@ def _classes_of(
 def _trees_of(
     document: Field, n_features: int, shape: tuple[int, int], base: np.ndarray, single: bool
 ) -> tuple[SourceTrees, np.ndarray]:
-    trees = [_TreeliteTree(field, n_features, single) for field in document["trees"].items()]
+    trees = [_tree_of(field, n_features, single) for field in document["trees"].items()]
     n_targets, n_classes = shape
     rows, columns = document["leaf_vector_shape"].integers(1, MOST_OUTPUTS, 2).tolist()
     target = document["target_id"].integers(-1, n_targets - 1, len(trees))
@@ -151,24 +151,7 @@ def _trees_of(
         raise document["leaf_vector_shape"].fail(f"is {[rows, columns]}, unlike the leaves")
     if (output + width > base.size).any():
         raise document["class_id"].fail("has outputs that do not exist")
-    sizes = [tree.feature.size for tree in trees]
-    offset = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    members = [members for tree in trees for members in tree.members]
-    members_left = joined([np.array(tree.members_left, bool) for tree in trees], bool)
-    nodes = [
-        np.array(tree.nodes, np.int64) + first
-        for tree, first in zip(trees, offset[:-1], strict=True)
-    ]
-    sets = CategorySets(
-        joined(nodes, np.int64),
-        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
-        joined(members, np.int64),
-        members_left,
-    )
-    columns = columns_of(trees, "gain", "cover", "n_samples")
-    value = np.concatenate([np.empty((0, width)), *(tree.value for tree in trees)])
-    found = SourceTrees(n_features=n_features, base=base, offset=offset, output=output,
-                        value=value, sets=sets, names=NAMES, **columns)  # fmt: skip
+    found = joined_trees(trees, n_features, base, output, width, NAMES)
     return found, _rounds_of(output, base.size // width)
 
 
@@ -182,68 +165,72 @@ def _rounds_of(output: np.ndarray, n_turns: int) -> np.ndarray:
     return np.array([0, output.size])
 
 
-class _TreeliteTree:
-    """The arrays of one tree, whose nodes come in any order."""
-
-    def __init__(self, field: Field, n_features: int, single: bool) -> None:
-        nodes = list(field["nodes"].items())
-        n = field["num_nodes"].integer(1, LARGEST_INT)
-        if len(nodes) != n:
-            raise field["nodes"].fail(f"must have {n} entries (num_nodes), got {len(nodes)}")
-        self.feature, self.left, self.right = (np.full(n, -1) for _ in range(3))
-        self.threshold, self.gain, self.cover = (np.zeros(n) for _ in range(3))
-        self.missing_left, self.n_samples = np.zeros(n, bool), np.zeros(n, np.int64)
-        self.nodes: list[int] = []
-        self.members: list[np.ndarray] = []
-        self.members_left: list[bool] = []
-        self.single = single
-        values: list[np.ndarray] = []
-        for place, node in enumerate(nodes):
-            if node["node_id"].integer(0, n - 1) != place:
-                raise node["node_id"].fail(f"must be {place}, got {node['node_id'].value!r:.20}")
-            self._read_counts(place, node)
-            values.append(np.zeros(0))
-            if "leaf_value" in node:
-                leaf = node["leaf_value"]
-                listed = leaf if isinstance(leaf.value, list) else Field([leaf.value], leaf.path)
-                values[-1] = listed.singles() if single else listed.floats()
-            else:
-                self._read_split(place, node, n_features)
-        width = max(1, max(value.size for value in values))
-        self.value = np.zeros((n, width))
-        for leaf_at in np.flatnonzero(self.feature < 0).tolist():
-            if values[leaf_at].size != width:
-                raise nodes[leaf_at]["leaf_value"].fail(f"must have {width} entries")
-            self.value[leaf_at] = values[leaf_at]
-
-    def _read_counts(self, place: int, node: Field) -> None:
-        if "data_count" in node:
-            self.n_samples[place] = node["data_count"].integer(0, LARGEST_INT)
-        weight = next((name for name in ("sum_hess", "data_count") if name in node), None)
-        self.cover[place] = 0.0 if weight is None else node[weight].number()
-        self.gain[place] = node["gain"].number() if "gain" in node else 0.0
-
-    def _read_split(self, place: int, node: Field, n_features: int) -> None:
-        self.feature[place] = node["split_feature_id"].integer(0, n_features - 1)
-        n = self.feature.size
+def _tree_of(field: Field, n_features: int, single: bool) -> SourceTree:
+    """Return the arrays of one tree, whose nodes come in any order."""
+    nodes = list(field["nodes"].items())
+    n = field["num_nodes"].integer(1, LARGEST_INT)
+    if len(nodes) != n:
+        raise field["nodes"].fail(f"must have {n} entries (num_nodes), got {len(nodes)}")
+    feature, left, right = (np.full(n, -1) for _ in range(3))
+    threshold, gain, cover = (np.zeros(n) for _ in range(3))
+    missing_left, n_samples = np.zeros(n, bool), np.zeros(n, np.int64)
+    sets: dict[int, tuple[np.ndarray, bool]] = {}
+    leaves: dict[int, np.ndarray] = {}
+    for place, node in enumerate(nodes):
+        if node["node_id"].integer(0, n - 1) != place:
+            raise node["node_id"].fail(f"must be {place}, got {node['node_id'].value!r:.20}")
+        n_samples[place], cover[place], gain[place] = _counts_of(node)
+        if "leaf_value" in node:
+            leaf = node["leaf_value"]
+            listed = leaf if isinstance(leaf.value, list) else Field([leaf.value], leaf.path)
+            leaves[place] = listed.singles() if single else listed.floats()
+            continue
+        feature[place] = node["split_feature_id"].integer(0, n_features - 1)
         children = [node[name].integer(0, n - 1) for name in ("left_child", "right_child")]
         default_left = node["default_left"].value is True
-        kinds = ("numerical_test_node", "categorical_test_node")
-        if node["node_type"].one_of(kinds) == kinds[1]:
-            self.nodes.append(place)
-            self.members.append(np.unique(node["category_list"].integers(0, MOST_CATEGORIES)))
-            self.members_left.append(node["category_list_right_child"].value is not True)
+        if node["node_type"].one_of(KINDS) == KINDS[1]:
+            members = np.unique(node["category_list"].integers(0, MOST_CATEGORIES))
+            sets[place] = members, node["category_list_right_child"].value is not True
         else:
             comparison = node["comparison_op"].one_of(COMPARISONS)
-            field = Field([node["threshold"].value], node["threshold"].path)
-            threshold = field.numbers()[0]
-            if self.single and np.isfinite(threshold):
-                threshold = field.singles()[0]
-            if comparison in ("<", ">="):
-                kind = np.float32 if self.single else np.float64
-                threshold = np.float64(np.nextafter(kind(threshold), kind(-np.inf)))
-            self.threshold[place] = threshold
+            threshold[place] = _threshold_of(node, comparison, single)
             if comparison in (">", ">="):
                 children, default_left = children[::-1], not default_left
-        self.left[place], self.right[place] = children
-        self.missing_left[place] = default_left
+        left[place], right[place] = children
+        missing_left[place] = default_left
+    return SourceTree(
+        feature=feature, threshold=threshold, missing_left=missing_left, left=left, right=right,
+        value=_values_of(leaves, nodes), gain=gain, cover=cover, n_samples=n_samples,
+        nodes=np.array([*sets], np.int64), members=[members for members, _ in sets.values()],
+        members_left=np.array([goes_left for _, goes_left in sets.values()], bool),
+    )  # fmt: skip
+
+
+def _counts_of(node: Field) -> tuple[int, float, float]:
+    """Return the training rows of a node, their weight, and the gain of its split."""
+    n_samples = node["data_count"].integer(0, LARGEST_INT) if "data_count" in node else 0
+    weight = next((name for name in ("sum_hess", "data_count") if name in node), None)
+    cover = 0.0 if weight is None else node[weight].number()
+    return n_samples, cover, node["gain"].number() if "gain" in node else 0.0
+
+
+def _threshold_of(node: Field, comparison: str, single: bool) -> float:
+    """Return the largest value that goes to the side of the smaller ones."""
+    field = Field([node["threshold"].value], node["threshold"].path)
+    threshold = field.numbers()[0]
+    if single and np.isfinite(threshold):
+        threshold = field.singles()[0]
+    if comparison in ("<", ">="):
+        kind = np.float32 if single else np.float64
+        threshold = np.float64(np.nextafter(kind(threshold), kind(-np.inf)))
+    return float(threshold)
+
+
+def _values_of(leaves: dict[int, np.ndarray], nodes: list[Field]) -> np.ndarray:
+    """Return the values of all nodes, which have as many entries as those of the largest leaf."""
+    value = np.zeros((len(nodes), max((1, *(leaf.size for leaf in leaves.values())))))
+    for place, leaf in leaves.items():
+        if leaf.size != value.shape[1]:
+            raise nodes[place]["leaf_value"].fail(f"must have {value.shape[1]} entries")
+        value[place] = leaf
+    return value

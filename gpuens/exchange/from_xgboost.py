@@ -25,11 +25,10 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
-    CategorySets,
+    SourceTree,
     SourceTrees,
     assemble,
-    columns_of,
-    joined,
+    joined_trees,
 )
 from .reading.fields import Field, parse_json
 from .reading.files import ImportedModelError, bytes_of
@@ -242,7 +241,7 @@ def _trees_of(
     model: Field, n_features: int, base: np.ndarray, drops: np.ndarray | None
 ) -> SourceTrees:
     fields = list(model["trees"].items())
-    trees = [_XgboostTree(field, n_features, base.size) for field in fields]
+    trees = [_tree_of(field, n_features, base.size) for field in fields]
     output = model["tree_info"].integers(0, base.size - 1, len(trees))
     width = max((tree.value.shape[1] for tree in trees), default=1)
     if any(tree.value.shape[1] != width for tree in trees):
@@ -256,97 +255,77 @@ def _trees_of(
             )
         for tree, weight in zip(trees, drops.astype(np.float32), strict=True):
             tree.value = (tree.value.astype(np.float32) * weight).astype(np.float64)
-    sizes = np.array([tree.feature.size for tree in trees], np.int64)
-    offset = np.concatenate([[0], np.cumsum(sizes)])
-    return SourceTrees(
-        n_features=n_features,
-        base=base,
-        offset=offset,
-        output=output,
-        value=np.concatenate([np.empty((0, width)), *(tree.value for tree in trees)]),
-        n_samples=np.zeros(int(offset[-1]), np.int64),
-        sets=_sets_of(trees, offset),
-        names=NAMES,
-        **columns_of(trees, "gain", "cover"),
+    return joined_trees(trees, n_features, base, output, width, NAMES)
+
+
+def _tree_of(field: Field, n_features: int, n_outputs: int) -> SourceTree:
+    parameters = field["tree_param"]
+    n = parameters["num_nodes"].integer(1, LARGEST_INT)
+    left = field["left_children"].integers(-1, n - 1, n)
+    is_leaf = left < 0
+    right = field["right_children"].integers(-1, n - 1, n)
+    features = field["split_indices"].integers(0, LARGEST_INT, n)
+    if (features[~is_leaf] >= n_features).any():
+        raise field["split_indices"].fail(f"has features beyond the {n_features} of the model")
+    conditions = field["split_conditions"].numbers(n)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        singles = conditions.astype(np.float32)
+        limits = np.nextafter(singles, np.float32(-np.inf)).astype(np.float64)
+    threshold = np.where(singles == -np.inf, np.nan, limits)  # nothing is below it
+    missing_left = field["default_left"].integers(0, 1, n) != 0
+    # Trees of vector leaves have neither before 3.2.
+    cover, gain = (
+        field[name].singles(n) if name in field else np.zeros(n)
+        for name in ("sum_hessian", "loss_changes")
     )
+    size = parameters["size_leaf_vector"].integer(0, MOST_OUTPUTS)
+    value = singles.astype(np.float64)[:, None]
+    if size > 1:
+        if size != n_outputs:
+            raise parameters["size_leaf_vector"].fail(f"must be {n_outputs}, got {size}")
+        value = _vectors(field, right, is_leaf, size)
+    value[~is_leaf] = 0.0
+    nodes, members = _sets_of(field, is_leaf)
+    threshold[nodes] = 0.0
+    return SourceTree(
+        feature=np.where(is_leaf, -1, features), threshold=threshold, missing_left=missing_left,
+        left=left, right=right, value=value, gain=gain, cover=cover,
+        n_samples=np.zeros(n, np.int64), nodes=nodes, members=members,
+        members_left=np.zeros(nodes.size, bool),
+    )  # fmt: skip
 
 
-class _XgboostTree:
-    """The arrays of one tree of a file."""
-
-    def __init__(self, field: Field, n_features: int, n_outputs: int) -> None:
-        parameters = field["tree_param"]
-        n = parameters["num_nodes"].integer(1, LARGEST_INT)
-        self.left = field["left_children"].integers(-1, n - 1, n)
-        is_leaf = self.left < 0
-        self.right = field["right_children"].integers(-1, n - 1, n)
-        features = field["split_indices"].integers(0, LARGEST_INT, n)
-        if (features[~is_leaf] >= n_features).any():
-            raise field["split_indices"].fail(f"has features beyond the {n_features} of the model")
-        self.feature = np.where(is_leaf, -1, features)
-        conditions = field["split_conditions"].numbers(n)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            singles = conditions.astype(np.float32)
-            limits = np.nextafter(singles, np.float32(-np.inf)).astype(np.float64)
-        self.threshold = np.where(singles == -np.inf, np.nan, limits)  # nothing is below it
-        self.missing_left = field["default_left"].integers(0, 1, n) != 0
-        # Trees of vector leaves have neither before 3.2.
-        self.cover, self.gain = (
-            field[name].singles(n) if name in field else np.zeros(n)
-            for name in ("sum_hessian", "loss_changes")
-        )
-        size = parameters["size_leaf_vector"].integer(0, MOST_OUTPUTS)
-        self.value = singles.astype(np.float64)[:, None]
-        if size > 1:
-            if size != n_outputs:
-                raise parameters["size_leaf_vector"].fail(f"must be {n_outputs}, got {size}")
-            self.value = self._vectors(field, is_leaf, size)
-        self.value[~is_leaf] = 0.0
-        self._read_sets(field, is_leaf)
-
-    def _vectors(self, field: Field, is_leaf: np.ndarray, size: int) -> np.ndarray:
-        """Return the leaves' values; from 3.2 on they have an array of their own."""
-        n = is_leaf.size
-        if "leaf_weights" not in field:
-            return field["base_weights"].singles(n * size).reshape(n, size)
-        weights = field["leaf_weights"].singles()
-        place = self.right[is_leaf]
-        if (place < 0).any() or (place.max(initial=-1) + 1) * size > weights.size:
-            raise field["leaf_weights"].fail("has fewer entries than right_children counts on")
-        value = np.zeros((n, size))
-        value[is_leaf] = weights[: weights.size // size * size].reshape(-1, size)[place]
-        return value
-
-    def _read_sets(self, field: Field, is_leaf: np.ndarray) -> None:
-        nodes = field["categories_nodes"].integers(0, is_leaf.size - 1)
-        n = nodes.size
-        members = field["categories"].integers(0, MOST_CATEGORIES)
-        first = field["categories_segments"].integers(0, members.size, n)
-        sizes = field["categories_sizes"].integers(0, members.size, n)
-        kind = field["split_type"].integers(0, 1, is_leaf.size)
-        of_split = np.zeros(is_leaf.size, bool)
-        of_split[nodes] = True
-        if (np.diff(nodes) <= 0).any() or ((kind == 1) & ~is_leaf != of_split & ~is_leaf).any():
-            raise field["categories_nodes"].fail("does not list the splits by categories")
-        if (first != np.cumsum(sizes) - sizes).any() or sizes.sum() != members.size:
-            raise field["categories_segments"].fail("does not divide the categories")
-        self.nodes, self.sizes, self.members = nodes, sizes, members
-        if is_leaf[nodes].any():
-            raise field["categories_nodes"].fail("has a leaf")
-        self.threshold[nodes] = 0.0
+def _vectors(field: Field, right: np.ndarray, is_leaf: np.ndarray, size: int) -> np.ndarray:
+    """Return the leaves' values; from 3.2 on they have an array of their own."""
+    n = is_leaf.size
+    if "leaf_weights" not in field:
+        return field["base_weights"].singles(n * size).reshape(n, size)
+    weights = field["leaf_weights"].singles()
+    place = right[is_leaf]
+    if (place < 0).any() or (place.max(initial=-1) + 1) * size > weights.size:
+        raise field["leaf_weights"].fail("has fewer entries than right_children counts on")
+    value = np.zeros((n, size))
+    value[is_leaf] = weights[: weights.size // size * size].reshape(-1, size)[place]
+    return value
 
 
-def _sets_of(trees: list[_XgboostTree], offset: np.ndarray) -> CategorySets:
-    """Return the sets of all trees: their members go right."""
-    sizes = joined([tree.sizes for tree in trees], np.int64)
-    return CategorySets(
-        joined(
-            [tree.nodes + first for tree, first in zip(trees, offset[:-1], strict=True)], np.int64
-        ),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        joined([tree.members for tree in trees], np.int64),
-        np.zeros(sizes.size, bool),
-    )
+def _sets_of(field: Field, is_leaf: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the splits by categories, and the members of their sets, which go right."""
+    nodes = field["categories_nodes"].integers(0, is_leaf.size - 1)
+    n = nodes.size
+    members = field["categories"].integers(0, MOST_CATEGORIES)
+    first = field["categories_segments"].integers(0, members.size, n)
+    sizes = field["categories_sizes"].integers(0, members.size, n)
+    kind = field["split_type"].integers(0, 1, is_leaf.size)
+    of_split = np.zeros(is_leaf.size, bool)
+    of_split[nodes] = True
+    if (np.diff(nodes) <= 0).any() or ((kind == 1) & ~is_leaf != of_split & ~is_leaf).any():
+        raise field["categories_nodes"].fail("does not list the splits by categories")
+    if (first != np.cumsum(sizes) - sizes).any() or sizes.sum() != members.size:
+        raise field["categories_segments"].fail("does not divide the categories")
+    if is_leaf[nodes].any():
+        raise field["categories_nodes"].fail("has a leaf")
+    return nodes, [members[a : a + size] for a, size in zip(first, sizes, strict=True)]
 
 
 def _known_of(cats: Field, n_features: int) -> KnownCategories | None:

@@ -100,6 +100,13 @@ def _opsets(target: int | dict[str, int] | None) -> dict[str, int]:
     return opsets
 
 
+OF_NODES = (
+    "nodes_featureids", "nodes_splits", "nodes_modes", "nodes_truenodeids", "nodes_trueleafs",
+    "nodes_falsenodeids", "nodes_falseleafs", "nodes_missing_value_tracks_true",
+)  # fmt: skip
+"""Attributes of TreeEnsemble with an entry for each node."""
+
+
 class _Graph:
     """The graph of a model: the sum of the trees, and what follows it."""
 
@@ -194,29 +201,18 @@ class _Graph:
     def _attributes(self, trees: list[Tree]) -> dict[str, Any]:
         """Return the attributes of TreeEnsemble: nodes and leaves are numbered apart, over all
         trees. A tree that is a leaf becomes a node with that leaf on both sides."""
-        columns = _Columns()
-        for tree in trees:
-            columns.add(tree, self._rounded)
+        columns = _columns_of(trees, self._rounded)
+        dtypes: dict[str, Any] = {"nodes_splits": self.dtype, "nodes_modes": np.uint8}
+        dtypes["leaf_weights"] = self.dtype
+        if columns["membership_values"]:
+            dtypes["membership_values"] = self.dtype
+        else:
+            del columns["membership_values"]
         tensors = {
-            "nodes_splits": np.array(columns.splits, self.dtype),
-            "nodes_modes": np.array(columns.modes, np.uint8),
-            "leaf_weights": np.array(columns.leaf_weights, self.dtype),
+            name: self._tensor_of(name, np.array(columns.pop(name), dtype))
+            for name, dtype in dtypes.items()
         }
-        if columns.members:
-            tensors["membership_values"] = np.array(columns.members, self.dtype)
-        return {
-            **{name: self._tensor_of(name, array) for name, array in tensors.items()},
-            "nodes_featureids": columns.features,
-            "nodes_truenodeids": columns.true_ids,
-            "nodes_trueleafs": columns.true_leafs,
-            "nodes_falsenodeids": columns.false_ids,
-            "nodes_falseleafs": columns.false_leafs,
-            "nodes_missing_value_tracks_true": columns.missing_true,
-            "leaf_targetids": columns.leaf_outputs,
-            "tree_roots": columns.roots,
-            "aggregate_function": SUM,
-            "post_transform": 0,
-        }
+        return {**tensors, **columns, "aggregate_function": SUM, "post_transform": 0}
 
     def _old_attributes(self, trees: list[Tree]) -> dict[str, Any]:
         """Return the attributes of TreeEnsembleRegressor."""
@@ -288,36 +284,20 @@ class _Graph:
         return helper.make_tensor_value_info(name, kind, [None, *columns])
 
 
-class _Columns:
-    """The attributes of TreeEnsemble, tree after tree."""
-
-    def __init__(self) -> None:
-        self.features: list[int] = []
-        self.splits: list[float] = []
-        self.modes: list[int] = []
-        self.true_ids: list[int] = []
-        self.true_leafs: list[int] = []
-        self.false_ids: list[int] = []
-        self.false_leafs: list[int] = []
-        self.missing_true: list[int] = []
-        self.members: list[float] = []
-        self.leaf_weights: list[float] = []
-        self.leaf_outputs: list[int] = []
-        self.roots: list[int] = []
-
-    def add(self, tree: Tree, rounded: Any) -> None:
-        """Append a tree, with thresholds as ``rounded`` returns them."""
+def _columns_of(trees: list[Tree], rounded: Any) -> dict[str, list[Any]]:
+    """Return the attributes of TreeEnsemble, tree after tree; ``rounded`` changes thresholds."""
+    of_leaves = ("leaf_weights", "leaf_targetids", "tree_roots", "membership_values")
+    found: dict[str, list[Any]] = {name: [] for name in (*OF_NODES, *of_leaves)}
+    for tree in trees:
         leaf = tree.is_leaf
-        first_node, first_leaf = len(self.features), len(self.leaf_weights)
-        self.roots.append(first_node)
-        self.leaf_weights += tree.value[leaf, 0].tolist()
-        self.leaf_outputs += [tree.output] * int(leaf.sum())
+        first_node, first_leaf = len(found["nodes_modes"]), len(found["leaf_weights"])
+        found["tree_roots"].append(first_node)
+        found["leaf_weights"] += tree.value[leaf, 0].tolist()
+        found["leaf_targetids"] += [tree.output] * int(leaf.sum())
         number = np.where(leaf, np.cumsum(leaf) - 1 + first_leaf, np.cumsum(~leaf) - 1 + first_node)
-        if leaf.size == 1:
-            self._node(0, 0.0, LESS_OR_EQUAL, (first_leaf, True), (first_leaf, True), 0)
-            return
-        child = list(zip(number.tolist(), leaf.tolist(), strict=True))
+        child = list(zip(number.tolist(), leaf.astype(int).tolist(), strict=True))
         threshold, missing = rounded(tree.threshold).tolist(), tree.missing_left.tolist()
+        nodes = [(0, 0.0, LESS_OR_EQUAL, *child[0], *child[0], 0)] if leaf.size == 1 else []
         for node in np.flatnonzero(~leaf).tolist():
             left, right = child[tree.left[node]], child[tree.right[node]]
             split, mode, missing_true = threshold[node], LESS_OR_EQUAL, missing[node]
@@ -325,26 +305,11 @@ class _Columns:
                 members, goes_left = tree.members[node]
                 left, right = (left, right) if goes_left else (right, left)
                 split, mode, missing_true = 0.0, MEMBER, 0
-                self.members += [*members.tolist(), float("nan")]
-            self._node(int(tree.feature[node]), split, mode, left, right, missing_true)
-
-    def _node(
-        self,
-        feature: int,
-        split: float,
-        mode: int,
-        true: tuple[int, bool],
-        false: tuple[int, bool],
-        missing_true: int,
-    ) -> None:
-        self.features.append(feature)
-        self.splits.append(split)
-        self.modes.append(mode)
-        self.true_ids.append(true[0])
-        self.true_leafs.append(int(true[1]))
-        self.false_ids.append(false[0])
-        self.false_leafs.append(int(false[1]))
-        self.missing_true.append(missing_true)
+                found["membership_values"] += [*members.tolist(), float("nan")]
+            nodes.append((int(tree.feature[node]), split, mode, *left, *right, missing_true))
+        for name, column in zip(OF_NODES, zip(*nodes, strict=True), strict=True):
+            found[name] += column
+    return found
 
 
 def _utf8(label: str) -> bytes:

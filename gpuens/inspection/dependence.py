@@ -138,26 +138,34 @@ def partial_dependence(
         if trees is not None:
             require_features_of_fit(estimator, columns)
         axes = [axis_of(columns, f, f in categorical, settings, estimator) for f in positions]
-        shape = tuple(axis.values.size for axis in axes)
-        average: Array
-        if trees is not None:
-            average, individual = _recursion(estimator, trees, axes), None
-        else:
-            response = response_of(estimator, response_method)
-            weight = _weights(sample_weight, columns, estimator)
-            points = _points_of(axes)
-            average, individual = brute_force(
-                estimator, columns, points, response, weight, kind != "average"
-            )
+        found = _curves(estimator, columns, axes, trees, response_method, sample_weight, kind)
         like = None if issparse(X) else X
-        result = Bunch(grid_values=[to_input_library(axis.values, like) for axis in axes])
-        if kind != "individual":
-            average = average.reshape(-1, *shape)
-            result["average"] = to_input_library(_centred(average, 1, centered), like)
-        if individual is not None:
-            individual = individual.reshape(-1, columns.shape[0], *shape)
-            result["individual"] = to_input_library(_centred(individual, 2, centered), like)
-    return result
+        return Bunch(
+            grid_values=[to_input_library(axis.values, like) for axis in axes],
+            **{
+                name: to_input_library(_centred(values, values.ndim - len(axes), centered), like)
+                for name, values in found.items()
+            },
+        )
+
+
+def _curves(
+    estimator: Any, columns: Columns, axes: Sequence[Axis], trees: SumOfTrees | str | None,
+    response_method: str, sample_weight: Any, kind: str,
+) -> dict[str, Array]:  # fmt: skip
+    """Return the mean predictions at the points of a grid, those of the rows, or both."""
+    shape = tuple(axis.values.size for axis in axes)
+    if trees is not None:
+        return {"average": _recursion(estimator, trees, axes).reshape(-1, *shape)}
+    response = response_of(estimator, response_method)
+    weight = _weights(sample_weight, columns, estimator)
+    average, individual = brute_force(
+        estimator, columns, _points_of(axes), response, weight, kind != "average"
+    )
+    found = {} if kind == "individual" else {"average": average.reshape(-1, *shape)}
+    if individual is not None:
+        found["individual"] = individual.reshape(-1, columns.shape[0], *shape)
+    return found
 
 
 def check_choices(**given: Any) -> None:

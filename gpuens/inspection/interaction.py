@@ -118,13 +118,17 @@ def h_statistic(
         if trees is not None:
             require_features_of_fit(estimator, columns)
         rows = _rows(columns, int(max_samples), seed_of(random_state))
-        effect = _Effects(estimator, rows, trees, response_method)
         pairs = list(combinations(positions, 2))
-        own = {f: effect.of((f,)) for f in positions}
-        parts = [(effect.of(pair), own[pair[0]] + own[pair[1]]) for pair in pairs]
+        effects = {
+            at: _effect(estimator, rows, trees, response_method, at)
+            for at in [*((f,) for f in positions), *pairs]
+        }
+        square = max(float(np.mean(effect**2)) for effect in effects.values())  # rounding's scale
+        effects = {at: e - e.mean(axis=1, keepdims=True) for at, e in effects.items()}
+        parts = [(effects[j, k], effects[j,] + effects[k,]) for j, k in pairs]
         joint = np.stack([np.mean(both**2, axis=1) for both, _ in parts])
         apart = np.stack([np.mean((both - sum_) ** 2, axis=1) for both, sum_ in parts])
-        zero = joint <= NOTHING * effect.square
+        zero = joint <= NOTHING * square
         squared = np.where(zero, 0.0, apart / np.where(zero, 1.0, joint))
         like = None if issparse(X) else X
         found = {"h": np.sqrt(squared), "h_squared": squared, "joint_variance": joint}
@@ -141,37 +145,21 @@ def _rows(columns: Columns, n: int, seed: int) -> Columns:
     return columns.take(subset(columns.shape[0], n, key, 0, columns.device))
 
 
-class _Effects:
-    """Partial dependences at the rows themselves, minus their means.
-
-    square : float
-        Of the response, its mean, which is the scale of rounding errors.
-    """
-
-    def __init__(
-        self,
-        estimator: Any,
-        columns: Columns,
-        trees: SumOfTrees | str | None,
-        response_method: str,
-    ) -> None:
-        self.estimator, self.columns, self.trees = estimator, columns, trees
-        self.method = "" if trees is not None else response_of(estimator, response_method)
-        self.square = 0.0
-
-    def of(self, features: Sequence[int]) -> np.ndarray:
-        """float64, shape (n_outputs, n_rows)."""
-        at = [self.columns.values(feature) for feature in features]
-        if isinstance(self.trees, SumOfTrees):
-            effect = mean_response(self.trees, features, at)
-            effect = effect if len(at) == 1 else np.diagonal(effect, axis1=1, axis2=2)
-        elif self.trees is not None:
-            grid = np.stack(at, axis=1)
-            found = getattr(self.estimator, self.trees)(grid, np.array(features, np.intp))
-            effect = np.asarray(found).reshape(-1, len(grid))
-        else:
-            points = [dict(zip(features, row, strict=True)) for row in zip(*at, strict=True)]
-            found, _ = brute_force(self.estimator, self.columns, points, self.method)
-            effect = to_numpy(found)
-        self.square = max(self.square, float(np.mean(effect**2)))
-        return effect - effect.mean(axis=1, keepdims=True)
+def _effect(
+    estimator: Any, columns: Columns, trees: SumOfTrees | str | None, response_method: str,
+    features: Sequence[int],
+) -> np.ndarray:  # fmt: skip
+    """Return the partial dependence at the rows themselves: float64, shape (n_outputs, n_rows)."""
+    at = [columns.values(feature) for feature in features]
+    if isinstance(trees, SumOfTrees):
+        effect = mean_response(trees, features, at)
+        effect = effect if len(at) == 1 else np.diagonal(effect, axis1=1, axis2=2)
+    elif trees is not None:
+        grid = np.stack(at, axis=1)
+        found = getattr(estimator, trees)(grid, np.array(features, np.intp))
+        effect = np.asarray(found).reshape(-1, len(grid))
+    else:
+        points = [dict(zip(features, row, strict=True)) for row in zip(*at, strict=True)]
+        found, _ = brute_force(estimator, columns, points, response_of(estimator, response_method))
+        effect = to_numpy(found)
+    return effect

@@ -119,49 +119,43 @@ def permutation_importance(
         target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU)
         scorer = Scorer(estimator, scoring, columns.device)
-        task = _ShufflingTask(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
+        is_whole = n_samples == n_rows
+        baseline = scorer.of(columns.table(), 1, target, weight) if is_whole else None
+        task = functools.partial(
+            _scores_shuffled, scorer, columns, target, weight, int(n_repeats), n_samples, seed,
+            baseline,
+        )  # fmt: skip
         n_jobs = 1 if scorer.in_one_go else jobs_for(X, columns.device, n_jobs)
         with Parallel(n_jobs=n_jobs) as parallel:
             found = parallel(delayed(task)(feature) for feature in range(n_features))
-        baseline, scores = zip(*found, strict=True)
-        return in_library_of(importances_of(baseline, scores), X)
+        return in_library_of(importances_of(*zip(*found, strict=True)), X)
 
 
-class _ShufflingTask:
-    """Computes the scores of one feature, shuffled and not."""
+def _scores_shuffled(
+    scorer: Scorer, columns: Columns, y: Any, weight: Any, n_repeats: int, n_samples: int,
+    seed: int, baseline: Scores | None, feature: int,
+) -> tuple[Scores, Scores]:  # fmt: skip
+    """Return the scores with a feature as it is (``baseline``, if not None: where all features have
+    the same rows), and shuffled."""
 
-    def __init__(
-        self, scorer: Scorer, columns: Columns, y: Any, weight: Any, n_repeats: int,
-        n_samples: int, seed: int,
-    ) -> None:  # fmt: skip
-        self.scorer, self.columns, self.y, self.weight = scorer, columns, y, weight
-        self.n_repeats, self.n_samples, self.seed = n_repeats, n_samples, seed
-        self.baseline: Scores | None = None
-        if n_samples == columns.shape[0]:
-            self.baseline = scorer.of(columns.table(), 1, y, weight)
-
-    def __call__(self, feature: int) -> tuple[Scores, Scores]:
-        columns, y, weight, baseline = self.columns, self.y, self.weight, self.baseline
-        if baseline is None:
-            key = int(_subkey(np.uint64(self.seed), PURPOSE_PERMUTED_ROWS, np.uint64(0)))
-            rows = subset(columns.shape[0], self.n_samples, key, feature, columns.device)
-            host = on_host(rows)
-            columns, y = columns.take(rows), take_rows(y, host)
-            weight = None if weight is None else weight[host]
-            baseline = self.scorer.of(columns.table(), 1, y, weight)
-        at_once = columns.most_copies if self.scorer.in_one_go else 1
-        scores: Scores = []
-        for first in range(0, self.n_repeats, at_once):
-            repeats = range(first, min(first + at_once, self.n_repeats))
-            orders = [self._order(feature, r, columns) for r in repeats]
-            table = columns.shuffled(feature, orders)
-            scores += self.scorer.of(table, len(orders), y, weight)
-        return baseline, scores
-
-    def _order(self, feature: int, repeat: int, columns: Columns) -> Array:
-        index = np.uint64(feature * self.n_repeats + repeat)
-        key = int(_subkey(np.uint64(self.seed), PURPOSE_PERMUTATION, index))
+    def order(repeat: int) -> Array:
+        index = np.uint64(feature * n_repeats + repeat)
+        key = int(_subkey(np.uint64(seed), PURPOSE_PERMUTATION, index))
         return random_order(columns.shape[0], key, columns.device)
+
+    if baseline is None:
+        key = int(_subkey(np.uint64(seed), PURPOSE_PERMUTED_ROWS, np.uint64(0)))
+        rows = subset(columns.shape[0], n_samples, key, feature, columns.device)
+        host = on_host(rows)
+        columns, y = columns.take(rows), take_rows(y, host)
+        weight = None if weight is None else weight[host]
+        baseline = scorer.of(columns.table(), 1, y, weight)
+    at_once = columns.most_copies if scorer.in_one_go else 1
+    scores: Scores = []
+    for first in range(0, n_repeats, at_once):
+        orders = [order(r) for r in range(first, min(first + at_once, n_repeats))]
+        scores += scorer.of(columns.shuffled(feature, orders), len(orders), y, weight)
+    return baseline, scores
 
 
 def random_order(n: int, key: int, device: Device) -> Array:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 
 from .codec import Decoder, Encoder
 from .file import ModelFileError, read_file, write_file
-from .records import DamagedError, require
+from .records import require
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -89,6 +89,6 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     try:
         model = Decoder(arrays, trusted).decode(document.get("entries"))
         require(isinstance(model, BaseEstimator), "its last entry is not an estimator")
-    except DamagedError as error:
+    except ModelFileError as error:
         raise ModelFileError(f"{path} is damaged: {error}.") from error
     return model

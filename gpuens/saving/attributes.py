@@ -166,7 +166,7 @@ PER_MEMBER = (
 
 
 def check_learned(model: Any) -> None:
-    """Check a decoded estimator of this package. Raises a DamagedError that names the attribute."""
+    """Check a decoded estimator of this package. Raises a ModelFileError naming the attribute."""
     learned = {name: value for name, value in vars(model).items() if name in LEARNED}
     for name, value in learned.items():
         require(LEARNED[name](value), f"{name} is {value!r:.60}")

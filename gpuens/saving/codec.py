@@ -27,12 +27,12 @@ from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
 from .attributes import check_learned
+from .file import ModelFileError
 from .records import (
     FORMAT_OF_RECORD,
     LOSSES,
     NAME_OF_RECORD,
     RECORDS,
-    DamagedError,
     loss_of_file,
     own_estimator,
     require,
@@ -224,7 +224,7 @@ class Decoder:
 
         Raises
         ------
-        DamagedError
+        ModelFileError
             An entry, which is named, is invalid.
         """
         require(isinstance(entries, list) and entries, "entries is not a list, or an empty one")
@@ -235,10 +235,10 @@ class Decoder:
                 self.objects.append(self._makers[entry[0]](*entry[1:]))
             except UntrustedError:
                 raise
-            except DamagedError as error:
-                raise DamagedError(f"entry {number}, {entry[0]!r}: {error}") from None
+            except ModelFileError as error:
+                raise ModelFileError(f"entry {number}, {entry[0]!r}: {error}") from None
             except (TypeError, ValueError, OverflowError, AttributeError) as error:
-                raise DamagedError(f"entry {number}, {entry[0]!r}: {error}") from error
+                raise ModelFileError(f"entry {number}, {entry[0]!r}: {error}") from error
         return self.objects[-1]
 
     def _value(self, value: Any) -> Any:
@@ -298,14 +298,14 @@ class Decoder:
         require(set(values) == set(record.fields), f"the fields of {name} do not match")
         try:
             record.check(values)
-        except DamagedError as error:
-            raise DamagedError(f"{name}: {error}") from None
+        except ModelFileError as error:
+            raise ModelFileError(f"{name}: {error}") from None
         return record.kind(**values)
 
     def _estimator(self, name: Any, params: Any, state: Any) -> Any:
         kind = own_estimator(name) if isinstance(name, str) else None
         if kind is None:
-            raise DamagedError(f"gpuens has no estimator {name!r:.60}")
+            raise ModelFileError(f"gpuens has no estimator {name!r:.60}")
         values, attributes = self._fields(params), self._fields(state)
         unknown = sorted(set(values) - set(kind._get_param_names()))
         require(not unknown, f"{name} has no parameters {unknown}")
@@ -315,8 +315,8 @@ class Decoder:
             setattr(model, attribute, value)
         try:
             check_learned(model)
-        except DamagedError as error:
-            raise DamagedError(f"{name}: {error}") from None
+        except ModelFileError as error:
+            raise ModelFileError(f"{name}: {error}") from None
         return model
 
     def _foreign(self, name: Any, content: Any) -> Any:
@@ -331,7 +331,7 @@ class Decoder:
         try:
             unknown = sorted(set(get_untrusted_types(data=data.tobytes())) - set(self.trusted))
         except Exception as error:  # whatever its parser meets in damaged bytes
-            raise DamagedError(f"{name!s:.60} cannot be read by skops: {error}") from error
+            raise ModelFileError(f"{name!s:.60} cannot be read by skops: {error}") from error
         if unknown:
             raise UntrustedError(
                 f"The model holds objects of {', '.join(unknown)}, and loading them runs their "
@@ -340,7 +340,7 @@ class Decoder:
         try:
             return load(io.BytesIO(data.tobytes()), trusted=self.trusted)
         except Exception as error:
-            raise DamagedError(f"{name!s:.60} cannot be read by skops: {error}") from error
+            raise ModelFileError(f"{name!s:.60} cannot be read by skops: {error}") from error
 
 
 class UntrustedError(ValueError):

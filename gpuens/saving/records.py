@@ -33,12 +33,9 @@ from ..losses import regression as loss_regression
 from ..losses import survival as loss_survival
 from ..losses.base import Loss
 from ..members.samples import SamplingPlan
+from .file import ModelFileError
 
 MOST_COLUMNS = 2**31 - 1
-
-
-class DamagedError(ValueError):
-    """A value of a file that cannot be; the text names it."""
 
 
 class Record(NamedTuple):
@@ -50,15 +47,15 @@ class Record(NamedTuple):
 
 
 def require(condition: Any, text: str) -> None:
-    """Refuse a file unless a condition holds. Raises a DamagedError."""
+    """Refuse a file unless a condition holds. Raises a ModelFileError."""
     if not condition:
-        raise DamagedError(text)
+        raise ModelFileError(text)
 
 
 def require_array(value: Any, dtype: Any, n_dimensions: int, name: str) -> np.ndarray:
     """Return the value, if it is an array of a type and number of dimensions."""
     if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype):
-        raise DamagedError(f"{name} is not an array of {np.dtype(dtype)}")
+        raise ModelFileError(f"{name} is not an array of {np.dtype(dtype)}")
     require(value.ndim == n_dimensions, f"{name} has {value.ndim} dimensions")
     return value
 

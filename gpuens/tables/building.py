@@ -25,10 +25,6 @@ from .prefetch import write_behind
 from .sources import BatchSource, RowBatch
 
 
-class BatchAttributes(BaseEstimator):
-    """Receives the attributes that reading a batch sets on an estimator."""
-
-
 @dataclass
 class Survey:
     """The result of reading all rows once.
@@ -68,27 +64,27 @@ class Reader:
     version: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.n_rows, self.version = self.source.n_rows, self.source.version
+        self.n_rows, self.version = self.source.n_rows, self.source.version()
 
     def batches(self, task: str) -> Iterator[RowBatch]:
         """Yield the batches, with a bar of progress if that is wanted."""
         from tqdm.auto import tqdm  # which training on arrays does not need
 
         with tqdm(total=self.n_rows, desc=task, unit=" rows", disable=not self.verbose) as bar:
-            for batch in self.source:
+            for batch in self.source.read():
                 yield batch
                 bar.update(_length(batch.X))
 
     def survey(self) -> Survey:
         """Read all rows for the first time."""
-        first: BatchAttributes | None = None
+        first: BaseEstimator | None = None
         seen = Survey(Features(0, None, None, None), [], [], None, None, {}, None)
         target, weights = Collected(), list[Any]()
         has_target: list[bool] = []
         values_of: dict[int, np.ndarray] = {}
         sample = _CutPointSample(self.n_rows, self.seed)
         for number, batch in enumerate(self.batches("Reading")):
-            told = BatchAttributes()
+            told = BaseEstimator()  # receives the attributes that reading sets
             table = self._read(batch, told, number)
             if first is None:
                 first = told
@@ -128,12 +124,12 @@ class Reader:
             They are not the rows of the first time.
         """
         begin = number = 0
-        told = BatchAttributes()
+        told = BaseEstimator()
         survey.features.describe(told)
         for number, batch in enumerate(self.batches(task), 1):
             if number > len(survey.lengths):
                 break
-            alone = BatchAttributes()
+            alone = BaseEstimator()
             table = self._read(batch, alone, number - 1)
             if len(table) != survey.lengths[number - 1] or (
                 self._checksum(table, alone) != survey.checksums[number - 1]
@@ -153,7 +149,7 @@ class Reader:
                 f"{'more' if number > len(survey.lengths) else number} later. It must return the "
                 "same rows in the same order each time."
             )
-        if self.source.version != self.version:
+        if self.source.version() != self.version:
             raise ValueError(
                 "The files of batches have been changed while they were read: make the table again "
                 "when nothing writes to them."

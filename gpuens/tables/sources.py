@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,20 +29,21 @@ class RowBatch(NamedTuple):
     weight: Any = None
 
 
-class BatchSource(ABC):
-    """Batches that can be read several times."""
+@dataclass(frozen=True)
+class BatchSource:
+    """Batches that can be read several times.
 
+    read : callable
+        Returns an iterator over the rows from the start.
+    n_rows : int or None
+        Known before the rows are read, or None.
+    version : callable
+        Returns something that differs once the rows have been changed; None: only the rows tell.
+    """
+
+    read: Callable[[], Iterator[RowBatch]]
     n_rows: int | None = None
-    """Known before the rows are read, or None."""
-
-    @property
-    def version(self) -> Any:
-        """Something that differs once the rows have been changed; None: only the rows tell."""
-        return None
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[RowBatch]:
-        """Read the rows from the start."""
+    version: Callable[[], Any] = lambda: None
 
 
 def source_of(batches: Any, y: Any, sample_weight: Any) -> BatchSource:
@@ -58,16 +59,16 @@ def source_of(batches: Any, y: Any, sample_weight: Any) -> BatchSource:
         There is no such file or folder.
     """
     if isinstance(batches, (str, os.PathLike)):
-        return ParquetFiles(Path(batches), y, sample_weight)
+        return _of_parquet(Path(batches), y, sample_weight)
     module = type(batches).__module__.partition(".")[0]
     if module == "pyarrow" and hasattr(batches, "to_batches") and hasattr(batches, "count_rows"):
-        return ArrowDataset(batches, y, sample_weight)
+        return _of_dataset(batches, y, sample_weight)
     if type(batches).__name__ == "LazyFrame":
-        return PolarsPlan(batches, y, sample_weight)
+        return _of_plan(batches, y, sample_weight)
     if isinstance(batches, np.ndarray):
-        return RowsOfArray(batches, y, sample_weight)
+        return _of_array(batches, y, sample_weight)
     if callable(batches):
-        return Calls(batches, y, sample_weight)
+        return _of_calls(batches, y, sample_weight)
     advice = (
         "An iterator can be read once only; pass the function that makes it, as in "
         "from_batches(lambda: read())"
@@ -81,33 +82,27 @@ def source_of(batches: Any, y: Any, sample_weight: Any) -> BatchSource:
     )
 
 
-class _Files(BatchSource):
-    """Tables with named columns, of which some hold the target and the weights."""
+def _require(y: Any, sample_weight: Any, columns: list[str], where: str) -> None:
+    """Check the names of the columns that hold the target and the weights."""
+    for argument, column in (("y", y), ("sample_weight", sample_weight)):
+        if column is not None and not isinstance(column, str):
+            raise TypeError(
+                f"{argument} must be the name of a column of the files, got "
+                f"{type(column).__name__}."
+            )
+        if column is not None and column not in columns:
+            shown = ", ".join(map(repr, columns[:20])) + (", ..." if columns[20:] else "")
+            raise ValueError(
+                f"{argument}={column!r} is not a column of {where}, whose columns are {shown}."
+            )
 
-    def __init__(self, y: Any, sample_weight: Any) -> None:
-        for name, column in (("y", y), ("sample_weight", sample_weight)):
-            if column is not None and not isinstance(column, str):
-                raise TypeError(
-                    f"{name} must be the name of a column of the files, got "
-                    f"{type(column).__name__}."
-                )
-        self.y, self.weight = y, sample_weight
 
-    def _require(self, columns: list[str], where: str) -> None:
-        for argument, column in (("y", self.y), ("sample_weight", self.weight)):
-            if column is not None and column not in columns:
-                shown = ", ".join(map(repr, columns[:20])) + (", ..." if columns[20:] else "")
-                raise ValueError(
-                    f"{argument}={column!r} is not a column of {where}, whose columns are {shown}."
-                )
-
-    def _batch(self, table: Any) -> RowBatch:
-        """Divide a pyarrow table into features, target and weights."""
-        others = [column for column in (self.y, self.weight) if column is not None]
-        y, weight = (
-            None if column is None else _column(table, column) for column in (self.y, self.weight)
-        )
-        return RowBatch(table.drop_columns(others) if others else table, y, weight)
+def _divided(part: Any, y: Any, sample_weight: Any) -> RowBatch:
+    """Divide a pyarrow batch into features, target and weights."""
+    table = pyarrow().Table.from_batches([part])
+    of_rows = (None if c is None else _column(table, c) for c in (y, sample_weight))
+    others = [column for column in (y, sample_weight) if column is not None]
+    return RowBatch(table.drop_columns(others) if others else table, *of_rows)
 
 
 def _column(table: Any, name: str) -> np.ndarray:
@@ -121,47 +116,36 @@ def _column(table: Any, name: str) -> np.ndarray:
     return values.astype(np.str_) if values.dtype.kind == "O" else values
 
 
-class ParquetFiles(_Files):
+def _of_parquet(path: Path, y: Any, sample_weight: Any) -> BatchSource:
     """A parquet file, or all in a folder and in its folders, in the order of their names."""
-
-    def __init__(self, path: Path, y: Any, sample_weight: Any) -> None:
-        super().__init__(y, sample_weight)
-        if not path.exists():
-            raise FileNotFoundError(f"batches={str(path)!r} does not exist.")
-        self.paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not self.paths:
-            raise ValueError(f"batches={str(path)!r} is a folder without a file *.parquet.")
-        self.columns: list[str] = []
-        self.n_rows = sum(map(self._survey, self.paths))
-
-    def _survey(self, path: Path) -> int:
-        """Check the columns of a file, and return its number of rows."""
-        with _opened(path) as file:
-            names, n_rows = file.schema_arrow.names, file.metadata.num_rows
-        self._require(names, str(path))
-        self.columns = self.columns or names
-        if names != self.columns:
-            differing = sorted(set(names) ^ set(self.columns)) or "the same in another order"
+    if not path.exists():
+        raise FileNotFoundError(f"batches={str(path)!r} does not exist.")
+    paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not paths:
+        raise ValueError(f"batches={str(path)!r} is a folder without a file *.parquet.")
+    n_rows, columns = 0, list[str]()
+    for each in paths:
+        with _opened(each) as file:
+            names, n_of_file = file.schema_arrow.names, int(file.metadata.num_rows)
+        _require(y, sample_weight, names, str(each))
+        n_rows, columns = n_rows + n_of_file, columns or names
+        if names != columns:
+            differing = sorted(set(names) ^ set(columns)) or "the same in another order"
             raise ValueError(
-                f"{path} has other columns than {self.paths[0]}: {differing}. All files of a table "
+                f"{each} has other columns than {paths[0]}: {differing}. All files of a table "
                 "must have the same columns in the same order."
             )
-        return int(n_rows)
 
-    @property
-    def version(self) -> Any:
-        found = map(os.stat, self.paths)
-        return [(each.st_size, each.st_mtime_ns) for each in found]
-
-    def __iter__(self) -> Iterator[RowBatch]:
-        return read_ahead(self._batches())
-
-    def _batches(self) -> Generator[RowBatch, None, None]:
-        table_of = pyarrow().Table.from_batches
-        for path in self.paths:
+    def batches() -> Generator[RowBatch, None, None]:
+        for path in paths:
             with _opened(path) as file:
-                for part in file.iter_batches(rows_of_a_batch(len(self.columns))):
-                    yield self._batch(table_of([part]))
+                for part in file.iter_batches(rows_of_a_batch(len(columns))):
+                    yield _divided(part, y, sample_weight)
+
+    def version() -> Any:
+        return [(each.st_size, each.st_mtime_ns) for each in map(os.stat, paths)]
+
+    return BatchSource(lambda: read_ahead(batches()), n_rows, version)
 
 
 @contextmanager
@@ -177,68 +161,56 @@ def _opened(path: Path) -> Iterator[Any]:
         raise ValueError(f"{path} is not a parquet file, or is damaged: {error}") from error
 
 
-class ArrowDataset(_Files):
+def _of_dataset(dataset: Any, y: Any, sample_weight: Any) -> BatchSource:
     """A ``pyarrow.dataset``."""
+    names = dataset.schema.names
+    _require(y, sample_weight, names, "the dataset")
 
-    def __init__(self, dataset: Any, y: Any, sample_weight: Any) -> None:
-        super().__init__(y, sample_weight)
-        self.dataset = dataset
-        self._require(dataset.schema.names, "the dataset")
-        self.n_rows = dataset.count_rows()
+    def batches() -> Iterator[RowBatch]:
+        size = rows_of_a_batch(len(names))
+        parts = dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1)
+        return (_divided(part, y, sample_weight) for part in parts if part.num_rows)
 
-    def __iter__(self) -> Iterator[RowBatch]:
-        table_of = pyarrow().Table.from_batches
-        size = rows_of_a_batch(len(self.dataset.schema.names))
-        parts = self.dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1)
-        for part in parts:
-            if part.num_rows:
-                yield self._batch(table_of([part]))
+    return BatchSource(batches, dataset.count_rows())
 
 
-class PolarsPlan(_Files):
+def _of_plan(frame: Any, y: Any, sample_weight: Any) -> BatchSource:
     """A polars ``LazyFrame``, computed in batches each time that it is read."""
+    names = frame.collect_schema().names()
+    _require(y, sample_weight, names, "the LazyFrame")
+    others = [column for column in (y, sample_weight) if column is not None]
 
-    def __init__(self, frame: Any, y: Any, sample_weight: Any) -> None:
-        super().__init__(y, sample_weight)
-        self.frame = frame
-        self.columns = frame.collect_schema().names()
-        self._require(self.columns, "the LazyFrame")
+    def batches() -> Iterator[RowBatch]:
+        size = rows_of_a_batch(len(names))
+        for part in frame.collect_batches(chunk_size=size, maintain_order=True):
+            if part.height:
+                of_rows = (
+                    None if column is None else part.get_column(column).to_numpy()
+                    for column in (y, sample_weight)
+                )  # fmt: skip
+                yield RowBatch(part.drop(others), *of_rows)
 
-    def __iter__(self) -> Iterator[RowBatch]:
-        size = rows_of_a_batch(len(self.columns))
-        for part in self.frame.collect_batches(chunk_size=size, maintain_order=True):
-            if not part.height:
-                continue
-            y, weight = (
-                None if column is None else part.get_column(column).to_numpy()
-                for column in (self.y, self.weight)
-            )
-            others = [column for column in (self.y, self.weight) if column is not None]
-            yield RowBatch(part.drop(others), y, weight)
+    return BatchSource(batches)
 
 
-class RowsOfArray(BatchSource):
+def _of_array(table: np.ndarray, y: Any, sample_weight: Any) -> BatchSource:
     """A NumPy array, which is a memory map where it is larger than memory."""
+    if table.ndim != 2:
+        raise ValueError(f"batches must be a table with two dimensions, got {table.ndim}.")
+    target = _beside(y, "y", len(table))
+    weight = _beside(sample_weight, "sample_weight", len(table))
 
-    def __init__(self, table: np.ndarray, y: Any, sample_weight: Any) -> None:
-        if table.ndim != 2:
-            raise ValueError(f"batches must be a table with two dimensions, got {table.ndim}.")
-        self.table, self.n_rows = table, len(table)
-        self.y = _beside(y, "y", len(table))
-        self.weight = _beside(sample_weight, "sample_weight", len(table))
-
-    def __iter__(self) -> Iterator[RowBatch]:
-        return read_ahead(self._batches())
-
-    def _batches(self) -> Generator[RowBatch, None, None]:
-        size = rows_of_a_batch(self.table.shape[1])
-        for first in range(0, len(self.table), size):
+    def batches() -> Generator[RowBatch, None, None]:
+        size = rows_of_a_batch(table.shape[1])
+        for first in range(0, len(table), size):
             rows = slice(first, first + size)
             yield RowBatch(
-                np.array(self.table[rows]),  # a view of a memory map would stay in memory
-                None if self.y is None else self.y[rows],
-                None if self.weight is None else self.weight[rows],
+                np.array(table[rows]),  # a view of a memory map would stay in memory
+                None if target is None else target[rows],
+                None if weight is None else weight[rows],
             )
+
+    return BatchSource(lambda: read_ahead(batches()), len(table))
 
 
 def _beside(values: Any, name: str, n_rows: int) -> np.ndarray | None:
@@ -259,20 +231,17 @@ def _beside(values: Any, name: str, n_rows: int) -> np.ndarray | None:
     return values
 
 
-class Calls(BatchSource):
+def _of_calls(function: Callable[[], Any], y: Any, sample_weight: Any) -> BatchSource:
     """A function that returns an iterator of batches."""
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise TypeError(
+                f"{name} must be None where batches is a function, which returns (X, y) or "
+                f"(X, y, weight) itself, got {type(given).__name__}."
+            )
 
-    def __init__(self, function: Callable[[], Any], y: Any, sample_weight: Any) -> None:
-        for name, given in (("y", y), ("sample_weight", sample_weight)):
-            if given is not None:
-                raise TypeError(
-                    f"{name} must be None where batches is a function, which returns (X, y) or "
-                    f"(X, y, weight) itself, got {type(given).__name__}."
-                )
-        self.function = function
-
-    def __iter__(self) -> Iterator[RowBatch]:
-        found = self.function()
+    def batches() -> Iterator[RowBatch]:
+        found = function()
         if not hasattr(found, "__iter__"):
             raise TypeError(
                 "batches() must return an iterator of (X, y) or (X, y, weight), got "
@@ -286,6 +255,8 @@ class Calls(BatchSource):
                     f"{type(batch).__name__}{size}."
                 )
             yield RowBatch(*batch)
+
+    return BatchSource(batches)
 
 
 def rows_of_a_batch(n_columns: int) -> int:

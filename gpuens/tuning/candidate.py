@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -97,24 +97,6 @@ class FoldedTable:
         return -value if self.metric.higher_is_better else value
 
 
-class Workplace(NamedTuple):
-    """How trainings of a search run.
-
-    Parameters
-    ----------
-    run : callable ``(function, items) -> results``
-        May use threads.
-    clock : callable
-        Returns seconds.
-    stops : callable
-        Returns whether time is up.
-    """
-
-    run: Map
-    clock: Callable[[], float]
-    stops: Callable[[], bool]
-
-
 class Candidate:
     """A setting on its way.
 
@@ -153,38 +135,44 @@ class Candidate:
         of_one = self.fit_time * self._n_sharing / len(self._table.folds)
         return of_one * self.n_rounds / max(self.n_trained, 1)
 
-    def advance(self, progress: float, held_out: TrainingRows, work: Workplace) -> None:
+    def advance(
+        self, progress: float, held_out: TrainingRows, run: Map, clock: Callable[[], float],
+        stops: Callable[[], bool],
+    ) -> None:  # fmt: skip
         """Train until the learning rates of all rounds add up to ``progress``, or no round seems to
-        become better than the best."""
+        become better than the best. ``clock`` returns seconds, ``stops`` whether time is up."""
         until = self.step * round(progress / PROGRESS)
         while self.n_trained < min(until, MOST_ROUNDS) and not self.is_over:
             steps = min((until - self.n_trained) // self.step, PATIENCE)
-            self._train(max(steps, 1), held_out, work)
+            self._train(max(steps, 1), held_out, run, clock, stops)
         self.is_over = self.is_over or self.n_trained >= MOST_ROUNDS
 
-    def _train(self, n_steps: int, held_out: TrainingRows, work: Workplace) -> None:
+    def _train(
+        self, n_steps: int, held_out: TrainingRows, run: Map, clock: Callable[[], float],
+        stops: Callable[[], bool],
+    ) -> None:  # fmt: skip
         """Train some rounds and measure them; nothing changes where time is up before their end."""
         table, last = self._table, min(self.n_trained + n_steps * self.step, MOST_ROUNDS)
 
         def grow(k: int) -> tuple[list[Array], float]:
-            begin, found = work.clock(), []
+            begin, found = clock(), []
             rounds, asked = self._parts[k], table.folds[k].asked
             at = table.training.device.asarray(asked)
             with np.errstate(over="ignore", invalid="ignore"):
                 for index in range(self.n_trained, last):
-                    if work.stops():
+                    if stops():
                         return [], 0.0
                     rounds.finish(rounds.start(index))
                     if (index + 1) % self.step == 0 or index + 1 == last:
                         found.append(rounds.training.rows.raw[:, at])
-            return found, work.clock() - begin
+            return found, clock() - begin
 
         if not self._parts:
             self._parts = [self._part(k) for k in range(len(table.folds))]
             meets = isinstance(self._parts[0], RoundsTogether)
             self._n_sharing = len(self._parts) if meets else 1
         self.is_over = True  # of what an interruption leaves half done
-        found = work.run(grow, range(len(table.folds)))
+        found = run(grow, range(len(table.folds)))
         if not all(raws for raws, _ in found):
             return
         self.is_over = False

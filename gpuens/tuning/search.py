@@ -22,7 +22,7 @@ from ..estimators.nothing_learned import warn_user
 from ..forest.forest import Forest
 from ..forest.linear import LinearForest
 from ..kernels.runtime.arrays import Array
-from .candidate import Candidate, FoldedTable, Map, Workplace
+from .candidate import Candidate, FoldedTable, Map
 from .space import Budget
 
 PAUSES = (2.5, 7.5)
@@ -70,7 +70,7 @@ class SettingSearch:
     ) -> None:  # fmt: skip
         self._table, self._new, self._budget = table, candidates, budget
         self._run, self._clock, self._report = run, clock, report
-        self._n_at_once, self._work = n_at_once, Workplace(run, clock, self.stops)
+        self._n_at_once = n_at_once
         self.held_out: TrainingRows = table.held_out()
         self.candidates: list[Candidate] = []
         self._begin, self._n_defaults = begin, n_defaults
@@ -166,7 +166,7 @@ class SettingSearch:
 
     def _advance(self, candidate: Candidate, progress: float) -> None:
         before = min((c.score for c in self.candidates), default=math.inf)
-        candidate.advance(progress, self.held_out, self._work)
+        candidate.advance(progress, self.held_out, self._run, self._clock, self.stops)
         if candidate.is_over:
             candidate.forget()
         if candidate.score < before:

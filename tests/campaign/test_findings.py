@@ -20,7 +20,8 @@ import gpuens
 from gpuens.command.tables import CommandError, read
 from gpuens.inputs import binning
 from gpuens.kernels.runtime import system
-from gpuens.saving.records import DamagedError, loss_of_file
+from gpuens.saving.file import ModelFileError
+from gpuens.saving.records import loss_of_file
 from gpuens.tables.file import DOCUMENT as TABLE
 from tests.campaign.readers.objects import TREE
 from tests.campaign.readers.own import contents
@@ -288,6 +289,6 @@ def test_impurity_decreases_of_scales_that_cancel_out():
 
 
 def test_losses_of_files_with_a_number_for_a_name():
-    with pytest.raises(DamagedError, match="distribution of AFT is not a number"):
+    with pytest.raises(ModelFileError, match="distribution of AFT is not a number"):
         loss_of_file("AFT", {"distribution": float("nan"), "scale": 1.0})
     assert loss_of_file("AFT", {"distribution": "normal", "scale": 1.0}).distribution == "normal"

@@ -51,6 +51,25 @@ class CategorySets:
 
 
 @dataclass
+class SourceTree:
+    """The nodes of one tree, columns as of ``SourceTrees``. The splits by categories are ``nodes``
+    (int64), each with an array of ``members``, which go left where ``members_left`` is true."""
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    value: np.ndarray
+    gain: np.ndarray
+    cover: np.ndarray
+    n_samples: np.ndarray
+    nodes: np.ndarray
+    members: list[np.ndarray]
+    members_left: np.ndarray
+
+
+@dataclass
 class SourceTrees:
     """All trees of a file, one after the other; the first node of a tree is its root.
 
@@ -236,14 +255,27 @@ def _reached(sets: CategorySets, order: np.ndarray) -> CategorySets:
     )
 
 
-def columns_of(trees: Sequence[Any], *others: str) -> dict[str, Any]:
-    """Return the splits of trees as columns of ``SourceTrees``, and other columns that they have:
-    each tree has an attribute for each of them."""
-    names = ("feature", "threshold", "missing_left", "left", "right", *others)
-    return {
-        name: joined([getattr(tree, name) for tree in trees], NUMBERS_OF_NODES[name])
-        for name in names
+def joined_trees(
+    trees: Sequence[SourceTree], n_features: int, base: np.ndarray, output: np.ndarray, width: int,
+    names: dict[str, str],
+) -> SourceTrees:  # fmt: skip
+    """Return trees with leaves of ``width`` values one after the other."""
+    sizes = [tree.feature.size for tree in trees]
+    offset = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    members = [of_node for tree in trees for of_node in tree.members]
+    sets = CategorySets(
+        joined([tree.nodes + at for tree, at in zip(trees, offset[:-1], strict=True)], np.int64),
+        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
+        joined(members, np.int64),
+        joined([tree.members_left for tree in trees], bool),
+    )
+    columns: dict[str, Any] = {
+        name: joined([getattr(tree, name) for tree in trees], dtype)
+        for name, dtype in NUMBERS_OF_NODES.items()
     }
+    value = np.concatenate([np.empty((0, width)), *(tree.value for tree in trees)])
+    return SourceTrees(n_features=n_features, base=base, offset=offset, output=output,
+                       value=value, sets=sets, names=names, **columns)  # fmt: skip
 
 
 def joined(parts: list[Any], dtype: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from array_api_compat import array_namespace, device
@@ -42,9 +43,8 @@ def add_contributions(
         sums: dict[Any, Array] = {}  # of features, and of pairs of them
         for entry in range(int(program.group_begin[group]), int(program.group_begin[group + 1])):
             tree = int(program.trees[entry])
-            _Walk(
-                program, tree, output - int(program.first_output[tree]), X, sums, pairs is not None
-            ).run()
+            column = output - int(program.first_output[tree])
+            _walk(program, tree, column, X, sums, pairs is not None)
         zeros = xp.zeros(X.shape[0], dtype=xp.float64, device=device(X))
         for f in range(n_features):
             phi[output, f, :] = phi[output, f, :] + sums.get(f, zeros)
@@ -55,48 +55,38 @@ def add_contributions(
             pairs[output, cell, :] = pairs[output, cell, :] + found
 
 
-class _Walk:
-    """A walk through a tree. Arrays have the shape (n_points, n_rows)."""
+def _walk(
+    program: Program, tree: int, column: int, X: Array, sums: dict[Any, Array], with_pairs: bool
+) -> None:
+    """Walk through a tree. Arrays have the shape (n_points, n_rows)."""
+    xp, splits = array_namespace(X), program.splits
+    n = int(program.n_points[tree])
+    rule = slice(n * (n - 1) // 2, n * (n + 1) // 2)
+    points, weights = program.points[rule][:, None], program.weights[rule][:, None]
+    steps = range(int(program.step_begin[tree]), int(program.step_begin[tree + 1]))
+    if len(steps) == 0:
+        return
+    numbers = count(int(program.steps[steps[0]]) >> 3)  # of the splits, depth first
+    ones = xp.ones(X.shape[0], dtype=xp.float64, device=device(X))
 
-    def __init__(
-        self, program: Program, tree: int, column: int, X: Array, sums: dict[Any, Array],
-        with_pairs: bool,
-    ) -> None:  # fmt: skip
-        self.program, self.column, self.X = program, column, X
-        self.sums, self.with_pairs = sums, with_pairs
-        self.xp = array_namespace(X)
-        n = int(program.n_points[tree])
-        rule = slice(n * (n - 1) // 2, n * (n + 1) // 2)
-        self.points, self.weights = program.points[rule][:, None], program.weights[rule][:, None]
-        self.steps = range(int(program.step_begin[tree]), int(program.step_begin[tree + 1]))
-        self.at = 0  # the next split
-
-    def run(self) -> None:
-        if len(self.steps) == 0:
-            return
-        self.at = int(self.program.steps[self.steps[0]]) >> 3
-        ones = self.xp.ones(self.X.shape[0], dtype=self.xp.float64, device=device(self.X))
-        self._descend({None: self.weights * ones[None, :]}, {}, ones)
-
-    def _descend(self, flows: dict[Any, Array], paths: dict[int, Array], ones: Array) -> Array:
+    def descend(flows: dict[Any, Array], paths: dict[int, Array]) -> Array:
         """Return the expected values of the next split. ``flows`` are what arrives (None) and its
         derivatives by features, in the order of their first split."""
-        splits, at = self.program.splits, self.at
-        self.at += 1
+        at = next(numbers)
         f, share, passed = (x[at] for x in (splits.feature, splits.share, splits.passed))
         f, share, passed = int(f), float(share), float(passed)
         path = paths.get(f, ones)
-        on_left = self.xp.where(goes_left_at(self.program, at, self.X), path, 0.0 * path)
+        on_left = xp.where(goes_left_at(program, at, X), path, 0.0 * path)
         step = _step_to_known(on_left, path, share)
-        known, slopes = _known_share(self.points, passed), _known_slope(self.points, passed)
+        known, slopes = _known_share(points, passed), _known_slope(points, passed)
         gone = _left_share(share, step[None, :], known)
         to_left = {key: flow * gone for key, flow in flows.items()}
-        if self.with_pairs:
+        if with_pairs:
             before, weight = flows.setdefault(f, 0.0 * gone), flows[None]
             to_left[f] = _flow_slope(before, gone, weight, slopes, step[None, :])
         to_right = {key: flow - to_left[key] for key, flow in flows.items()}
-        left = self._child(int(splits.left[at]), to_left, {**paths, f: on_left}, ones)
-        right = self._child(int(splits.right[at]), to_right, {**paths, f: path - on_left}, ones)
+        left = child(int(splits.left[at]), to_left, {**paths, f: on_left})
+        right = child(int(splits.right[at]), to_right, {**paths, f: path - on_left})
         for key, flow in flows.items():
             if key is not None and key == f:
                 continue
@@ -105,14 +95,15 @@ class _Walk:
             for q in range(terms.shape[0]):
                 total = total + terms[q, :]
             cell = f if key is None else (min(f, key), max(f, key))
-            self.sums[cell] = self.sums.get(cell, 0.0) + step * total
+            sums[cell] = sums.get(cell, 0.0) + step * total
         return _mixed(left, right, gone)
 
-    def _child(self, leaf: int, flows: Any, paths: dict[int, Array], ones: Array) -> Array:
+    def child(leaf: int, flows: Any, paths: dict[int, Array]) -> Array:
         if leaf < 0:
-            return self._descend(flows, paths, ones)
-        value = float(self.program.value[leaf, self.column])
-        return self.xp.full_like(flows[None], value)
+            return descend(flows, paths)
+        return xp.full_like(flows[None], float(program.value[leaf, column]))
+
+    descend({None: weights * ones[None, :]}, {})
 
 
 def goes_left_at(program: Program, at: int, X: Array) -> Array:
