@@ -11,10 +11,10 @@ from ..boosting.ranker import GradientBoostingRanker as LocalRanker
 from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
 from ..estimators.docstrings import documented
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, WithLeaves
+from .on_cluster import OF_CLUSTER, OnCluster
 
 
-class BoostingOnCluster(WithLeaves):
+class BoostingOnCluster(OnCluster):
     """Gradient boosting by workers that add up the histograms of their rows."""
 
     def fit(
@@ -66,10 +66,6 @@ class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: i
 
     _local = LocalClassifier
 
-    def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, lazily if X is in parts."""
-        return self._of_parts("predict_proba", X)
-
 
 @documented(OF_CLUSTER, name="GradientBoostingRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,7 +80,7 @@ class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ign
 
 @documented(OF_CLUSTER, name="GradientBoostingRanker")
 @dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRanker(WithLeaves, LocalRanker):  # type: ignore[misc]
+class GradientBoostingRanker(OnCluster, LocalRanker):  # type: ignore[misc]
     """Gradient boosted trees that rank documents, trained by the workers of a Dask cluster.
 
     <shared>

@@ -13,7 +13,7 @@ from ..forests.isolation import IsolationForest as LocalIsolationForest
 from ..forests.isolation import check_isolation_parameters
 from ..trees.parameters import check_tree_parameters
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, OnCluster, WithLeaves
+from .on_cluster import OF_CLUSTER, OnCluster
 
 
 class TreesOnCluster(OnCluster):
@@ -61,7 +61,7 @@ class TreesOnCluster(OnCluster):
 
 @documented(OF_CLUSTER, name="RandomForestClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestClassifier(TreesOnCluster, WithLeaves, local.RandomForestClassifier):  # type: ignore[misc]
+class RandomForestClassifier(TreesOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
     """A random forest for classification, grown by the workers of a Dask cluster.
 
     <shared>
@@ -69,14 +69,10 @@ class RandomForestClassifier(TreesOnCluster, WithLeaves, local.RandomForestClass
 
     _local = local.RandomForestClassifier
 
-    def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, lazily if X is in parts."""
-        return self._of_parts("predict_proba", X)
-
 
 @documented(OF_CLUSTER, name="RandomForestRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestRegressor(TreesOnCluster, WithLeaves, local.RandomForestRegressor):  # type: ignore[misc]
+class RandomForestRegressor(TreesOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
     """A random forest for regression, grown by the workers of a Dask cluster.
 
     <shared>
@@ -87,7 +83,7 @@ class RandomForestRegressor(TreesOnCluster, WithLeaves, local.RandomForestRegres
 
 @documented(OF_CLUSTER, name="ExtraTreesClassifier")
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExtraTreesClassifier(TreesOnCluster, WithLeaves, local.ExtraTreesClassifier):  # type: ignore[misc]
+class ExtraTreesClassifier(TreesOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
     """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
 
     <shared>
@@ -95,14 +91,10 @@ class ExtraTreesClassifier(TreesOnCluster, WithLeaves, local.ExtraTreesClassifie
 
     _local = local.ExtraTreesClassifier
 
-    def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, lazily if X is in parts."""
-        return self._of_parts("predict_proba", X)
-
 
 @documented(OF_CLUSTER, name="ExtraTreesRegressor")
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExtraTreesRegressor(TreesOnCluster, WithLeaves, local.ExtraTreesRegressor):  # type: ignore[misc]
+class ExtraTreesRegressor(TreesOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
     """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
 
     <shared>
@@ -121,10 +113,6 @@ class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore
 
     _local = bags.BaggingClassifier
     _check = staticmethod(check_bagging_parameters)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, lazily if X is in parts."""
-        return self._of_parts("predict_proba", X)
 
 
 @documented(OF_CLUSTER, name="BaggingRegressor")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import dask
 import distributed
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import PAGE
@@ -28,6 +30,11 @@ OF_CLUSTER = """Parameters
     **parameters
         Those of ``gpuens.<name>``."""
 """The parameters of an estimator on a cluster, in docstrings."""
+
+
+def _local_has(method: str) -> Callable[[Any], bool]:
+    """Return the condition that the estimator of ``gpuens`` has a method."""
+    return lambda estimator: hasattr(estimator._local, method)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,6 +73,16 @@ class OnCluster:
     def predict(self, X: Any) -> Any:
         """Predict as the estimator of ``gpuens`` does: lazily if X is in parts."""
         return self._of_parts("predict", X)
+
+    @available_if(_local_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+    @available_if(_local_has("apply"))
+    def apply(self, X: Any) -> Any:
+        """Return the leaf that each row ends in, lazily if X is in parts."""
+        return self._of_parts("apply", X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator of ``gpuens`` (see ``to_local``)."""
@@ -110,14 +127,6 @@ class OnCluster:
             drop_axis=1 if example.ndim == 1 else None,
             chunks=(X.chunks[0], *((n,) for n in example.shape[1:])),
         )  # fmt: skip
-
-
-class WithLeaves(OnCluster):
-    """Estimators that return the leaves of rows."""
-
-    def apply(self, X: Any) -> Any:
-        """Return the leaf that each row ends in, lazily if X is in parts."""
-        return self._of_parts("apply", X)
 
 
 def _concatenated(parts: list[Any], example: np.ndarray) -> Any:

@@ -91,9 +91,10 @@ def test_shapes_of_files(text, said, tmp_path):
 
 
 @pytest.mark.parametrize("encode", [
-    lambda t: t.encode("utf-8-sig"), lambda t: t.encode("utf-16"), lambda t: t.encode("utf-32"), lambda t: t.encode("latin-1"),
-    lambda t: t.encode("cp1252"), lambda t: gzip.compress(t.encode()),
-    lambda t: bz2.compress(t.encode()), lambda t: lzma.compress(t.encode("latin-1")),
+    lambda t: t.encode("utf-8-sig"), lambda t: t.encode("utf-16"), lambda t: t.encode("utf-32"),
+    lambda t: t.encode("latin-1"), lambda t: t.encode("cp1252"),
+    lambda t: gzip.compress(t.encode()), lambda t: bz2.compress(t.encode()),
+    lambda t: lzma.compress(t.encode("latin-1")),
     lambda t: t.replace("ö", "o\u0308").encode(),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])

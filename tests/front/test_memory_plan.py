@@ -33,7 +33,7 @@ from gpuens.forests.oblique import CELLS_AT_ONCE
 from gpuens.inputs.sparse_codes import ENTRY_BYTES
 from gpuens.kernels.growth import frontier
 from gpuens.losses import ArrayLoss
-from gpuens.memory_plans import trainings_at_once
+from gpuens.memory_plans import MOST_TOGETHER, fits_together, trainings_at_once
 from gpuens.trees import cart, growth
 from tests.support import strict_cupy
 
@@ -280,6 +280,11 @@ class TestSideBySide:
         room = [2**30 // size for size in sizes]
         assert trainings_at_once([small], X, Y) == room[0] > 1
         assert trainings_at_once([small, large], X, Y) == min(room)
+        parts = memory_plan(large, X, Y).parts
+        copied = parts["bins"] + parts["target and weights"]
+        together = min(2**30 // (sizes[1] + copied), MOST_TOGETHER)
+        assert fits_together([large], X, Y, 10**6) == 2**30 // (sizes[1] + copied) < room[1]
+        assert fits_together([large], X, Y, None) == together
         cupy.cuda.runtime.memGetInfo = lambda: (sizes[0] - 1, 2**34)
         assert trainings_at_once([small], X, Y) == 1
         cupy.cuda.get_allocator = lambda: lambda size: None
