@@ -31,7 +31,17 @@ from .scores import (
     packed_weight,
     score_block,
 )
-from .screen import AT_ONCE, add_words, fill_words, is_passed, root_to_beat, suits_screen
+from .screen import (
+    AT_ONCE,
+    N_CODES,
+    add_words,
+    best_ratio,
+    fill_words,
+    put_in_order,
+    ratio_to_beat,
+    root_to_beat,
+    suits_screen,
+)
 from .small_nodes import FEW_ROWS, NONE, NOT_HERE, scan_few, scan_sorted
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
@@ -67,9 +77,10 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
         return
     for s in range(statistics.size):
         groups.total[s] = statistics[s]
-    # The search: ``found[1]`` keeps the best candidate of all features.
+    # The search: ``found[1]`` keeps the best candidate of all features, ``found[2]`` one that was
+    # found ahead of its turn.
     parent = _prepare(rows, params, node, statistics, packed, room)
-    room.found[1].score = NO_CANDIDATE
+    room.found[1].score = room.found[2].score = NO_CANDIDATE
     if params.random_splits == 1:
         fill_lanes(groups, n)
     _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)
@@ -133,7 +144,7 @@ def _set_threshold(table, node, best):
 @fused
 def _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room):
     """Score the candidates of one feature after another (see the contract)."""
-    features, groups = room.features, room.groups
+    features, groups, found = room.features, room.groups, room.found
     n_features = features.size
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
     threshold_key = draw(node.key, PURPOSE_THRESHOLD)
@@ -143,47 +154,51 @@ def _look_at_features(table, rows, params, least_weight, node, packed, parent, c
     in_cuts = suits_cuts(packed, params, n_outputs)
     highest = highest_score(n_rows, packed, params, n_outputs, groups, room.cuts)
     running = suits_running_sums(packed, params, n_outputs, groups.total.size)
-    screens = in_cuts and suits_screen(room.screen.words, n_rows, packed)
-    added, unit = _prepare_screen(screens, rows, n_rows, packed, room)
     any_candidate, is_best = False, False
-    j, n_drawn = i64(0), i64(0)
+    likeliest, unit, bound = i64(-1), 0.0, -1.0
+    n_compared, n_drawn = i64(0), i64(0)
+    if in_cuts and suits_screen(room.screen.words, n_rows, packed):
+        n_compared = min(params.max_features, n_features)
+        n_drawn = _draw_features(params, shuffle_key, n_compared, n_drawn, room)
+        likeliest, unit = _compare_features(table, rows, node, packed, n_compared, room)
+    # The likeliest feature is scored ahead of its turn, so that most others can be passed over.
+    j = i64(0) if likeliest < 0 else i64(-1)
     # ``is_best`` never changes the result: ties go to the first feature, so that one which reaches
     # the highest possible score cannot be beaten.
     while j < n_features and not is_best and (j < params.max_features or not any_candidate):
-        screens = screens and j < params.max_features
         if j == n_drawn:
-            n_drawn = _draw_features(params, shuffle_key, screens, n_drawn, room)
-            if screens:
-                _add_columns(table, rows, node, j, n_drawn, room)
-        feature = features[j]
+            n_drawn = _draw_features(params, shuffle_key, j + 1, n_drawn, room)
+        feature = likeliest if j < 0 else features[j]
         # A constant feature counts as looked at (see the contract) without a scan.
         if not _is_marked(constant, feature):
-            if screens and _passes(
-                table, rows, node, feature, j & i64(AT_ONCE - 1), added, unit, packed, parent, room
-            ):
+            if j >= 0 and j < n_compared and _passes(feature, likeliest, bound, room):
                 any_candidate = True
             elif _look_at_feature(
                 table, rows, params, least_weight, node, feature, threshold_key, in_cuts,
                 running, packed, room,
             ):  # fmt: skip
                 any_candidate = True
-                is_best = room.found[1].score >= highest
             else:
                 _mark(constant, feature)
+            if n_compared > 0:
+                best = max(found[1].score, found[2].score)
+                bound = ratio_to_beat(
+                    root_to_beat(best, parent, unit, packed & MASK), packed & MASK
+                )
+            is_best = found[1].score >= highest
+        if j < 0:
+            found[2] = found[1]
+            found[1].score = NO_CANDIDATE
+            is_best = False
         j += 1
-    # Undone in reverse order: this takes as many steps as there were swaps, not one a feature.
-    while params.shuffle == 1 and n_drawn > 0:  # back to 0, 1, 2, ...
-        n_drawn -= 1
-        other = room.swapped[n_drawn]
-        features[n_drawn], features[other] = features[other], features[n_drawn]
+    if params.shuffle == 1:
+        _put_back(n_drawn, room)
 
 
 @inlined
-def _draw_features(params, shuffle_key, screens, n_drawn, room):
-    """Draw the next feature, or as many as are screened together; return how many are drawn."""
+def _draw_features(params, shuffle_key, last, n_drawn, room):
+    """Draw features until ``last`` are drawn; return how many are."""
     features = room.features
-    last = min(n_drawn + AT_ONCE, params.max_features) if screens else n_drawn + 1
-    last = min(last, features.size)
     while params.shuffle == 1 and n_drawn < last:
         # Fisher-Yates, a step for each feature that is looked at: most nodes look at a few of many.
         bits = draw(shuffle_key, u64(n_drawn))
@@ -197,39 +212,59 @@ def _draw_features(params, shuffle_key, screens, n_drawn, room):
 
 
 @inlined
-def _prepare_screen(screens, rows, n_rows, packed, room):
-    groups = room.groups
-    if not screens:
-        return i64(0), 0.0
+def _put_back(n_drawn, room):
+    """Put the features back into ascending order, swap by swap: as many steps as were drawn."""
+    features = room.features
+    while n_drawn > 0:
+        n_drawn -= 1
+        other = room.swapped[n_drawn]
+        features[n_drawn], features[other] = features[other], features[n_drawn]
+
+
+@fused
+def _compare_features(table, rows, node, packed, n, room):
+    """Fill in the ratios of the first n features (see ``Screen``). Return which numeric feature
+    has the largest, -1 if none has a cut, and the unit of gains (see ``fill_words``)."""
+    groups, screen = room.groups, room.screen
+    order, n_rows = screen.order, node.end - node.begin
     is_regression = rows.classes.shape[0] == 0
     total = groups.total[1] if is_regression else groups.total[1] & MASK
-    return fill_words(
-        n_rows, packed & MASK, is_regression, total, groups.weights, groups.items[0],
-        room.screen.words,
-    )  # fmt: skip
+    added, unit = fill_words(
+        n_rows, packed & MASK, is_regression, total, groups.weights, groups.items[0], screen.words
+    )
+    put_in_order(room.features, n, screen.drawn, order)
+    codes, step, apart = codes_of_rows(rows, n_rows, table.codes.shape)
+    likeliest, most = i64(-1), -1.0
+    for begin in range(0, n, AT_ONCE):
+        # Behind the last feature it is repeated.
+        add_words(
+            codes, step, u64(order[begin]) * apart, u64(order[min(begin + 1, n - 1)]) * apart,
+            u64(order[min(begin + 2, n - 1)]) * apart, u64(order[min(begin + 3, n - 1)]) * apart,
+            rows.records[node.begin : node.end], screen.words, screen.table,
+        )  # fmt: skip
+        for k in range(AT_ONCE):
+            feature = order[min(begin + k, n - 1)]
+            line = screen.table[k * N_CODES : (k + 1) * N_CODES]
+            # Missing values make two candidates of a cut.
+            is_known = table.categorical[feature] == 0 and line[table.n_bins[feature]] == 0
+            ratio = best_ratio(line, added)
+            screen.ratio[feature] = ratio if is_known else np.float32(np.inf)
+            if is_known and ratio > most:
+                most, likeliest = float(ratio), feature
+    return likeliest, unit
 
 
 @inlined
-def _add_columns(table, rows, node, j, n_drawn, room):
-    """Add up the rows by the codes of features j ... n_drawn - 1, at most ``AT_ONCE``."""
-    features, last = room.features, n_drawn - 1
-    codes, step, apart = codes_of_rows(rows, node.end - node.begin, table.codes.shape)
-    add_words(
-        codes, step, u64(features[j]) * apart, u64(features[min(j + 1, last)]) * apart,
-        u64(features[min(j + 2, last)]) * apart, u64(features[min(j + 3, last)]) * apart,
-        rows.records[node.begin : node.end], room.screen.words, room.screen.table,
-    )  # fmt: skip
-
-
-@inlined
-def _passes(table, rows, node, feature, place, added, unit, packed, parent, room):
-    """Return whether a feature has candidates, but none that beats the best so far."""
-    if table.categorical[feature] == 1:
-        return False
-    code = i64(table.codes[feature, rows.records[node.begin] & LOW_32])
-    root = root_to_beat(room.found[1].score, parent, unit, packed & MASK)
-    n_bins = i64(table.n_bins[feature])
-    return is_passed(room.screen.table[place], code, n_bins, added, root, room.screen)
+def _passes(feature, likeliest, bound, room):
+    """Return whether a feature has candidates, but none that beats the best so far; that of the
+    likeliest one takes its turn."""
+    found, ratio = room.found, float(room.screen.ratio[feature])
+    if feature != likeliest:
+        return 0.0 <= ratio <= bound
+    # Strictly better: the first of equals stays.
+    if found[2].score > found[1].score:
+        found[1] = found[2]
+    return True
 
 
 @inlined

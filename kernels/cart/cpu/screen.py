@@ -1,16 +1,17 @@
-"""Numeric features that cannot hold the best cut of a node, found without divisions (contract:
+"""Numeric features that cannot hold the best cut of a node, found by approximate gains (contract:
 ``kernels.cart.grow_cart``).
 
 The gain of a cut follows from the sum s of the values on its left, each less the mean of the node::
 
     gain = s² W / (l (W - l))        l, W: weight on the left, of the node
 
-which is more than a bound where ``s² > bound / W * l (W - l)``. Values are rounded down to so few
-bits that all sums of a feature fit into 32, beside which the weights have theirs: a row is one word
-that is added to a table of codes, four features at a time, and eight cuts are compared at once, in
-float32. The bound allows for all of this rounding, so that a feature without such a cut need not be
-scored; the few others are scored as if there were no bound. With two classes the values are 0 and 1
-and Gini's gain is twice that of the squared error.
+so that ``s² / (l (W - l))`` compares cuts. Values are rounded down to so few bits that all sums of
+a feature fit into 32, beside which the weights have theirs: a row is one word that is added to a
+table of codes, four features at a time, and eight cuts are compared at once, in float32. The
+feature with the largest ratio is scored first; then all in their turn, but those whose ratio is
+below a bound that follows from the best score and allows for all of this rounding. Nearly always
+one is scored. With two classes the values are 0 and 1 and Gini's gain is twice that of the squared
+error.
 
 The margin of the bound, in units of rounded values: rounding changes s by at most
 ``l (W - l) / W``, and float32 by 3 more beside its share of s, which is at most ``sqrt(W) / 2 + 5``
@@ -34,12 +35,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
-from ...runtime.cpu.lanes import running_sums
+from ...runtime.cpu.lanes import largest_ratio, lowest_bit
 from ...runtime.dtypes import MAX_BINS
 from .scores import MASK, NO_CANDIDATE
 from .small_nodes import FEW_ROWS
 
-u64, i32, i64, f32 = np.uint64, np.int32, np.int64, np.float32
+u64, i64, f32 = np.uint64, np.int64, np.float32
 
 LOW_32 = u64(0xFFFFFFFF)
 AT_ONCE = 4
@@ -59,16 +60,21 @@ class Screen(NamedTuple):
 
     words : int64, (rows,)
         ``rounded value << 32`` plus the weight of each row; empty where no feature is passed over.
-    table : int64, (AT_ONCE, N_CODES)
-        Sums of words by code.
-    sums, weights : int32, (N_CODES,)
-        On the left of each cut.
+    table : int64, (AT_ONCE * N_CODES,)
+        Sums of words by code, of one feature behind the other; zero between two groups of features.
+    drawn : uint64
+        A bit for each feature; zero between two nodes.
+    order : int64, (n_features,)
+        The features that the node looks at, in ascending order.
+    ratio : float32, (n_features,)
+        ``s² / (l (W - l))`` of the feature's best cut; -1 without any, infinite if not known.
     """
 
     words: np.ndarray
     table: np.ndarray
-    sums: np.ndarray
-    weights: np.ndarray
+    drawn: np.ndarray
+    order: np.ndarray
+    ratio: np.ndarray
 
 
 @inlined
@@ -117,18 +123,33 @@ def fill_words(n, weight, is_regression, total, weights, items, words):
 
 
 @inner
+def put_in_order(features, n, drawn, order):
+    """Write the first n features in ascending order: neighbours in a row of codes share a cache
+    line."""
+    for j in range(n):
+        drawn[features[j] >> 6] |= u64(1) << u64(features[j] & 63)
+    n = i64(0)
+    for w in range(drawn.size):
+        bits = drawn[w]
+        drawn[w] = 0
+        while bits != 0:
+            order[n] = (w << 6) + i64(lowest_bit(bits))
+            bits &= bits - u64(1)
+            n += 1
+
+
+@inner
 def add_words(codes, step, first, second, third, fourth, rows, words, table):
     """Add the words of the rows up by the codes of four features: that of a row is ``row * step``
     places behind the feature's first."""
-    a, b, c, d = table[0], table[1], table[2], table[3]
-    for k in range(N_CODES):
-        a[k] = b[k] = c[k] = d[k] = 0
+    # The lines of the features are a constant apart, so that one register is enough for them.
+    apart = u64(N_CODES)
     for i in range(u64(rows.size)):
         place, word = (rows[i] & LOW_32) * step, words[i]
-        a[codes[place + first]] += word
-        b[codes[place + second]] += word
-        c[codes[place + third]] += word
-        d[codes[place + fourth]] += word
+        table[u64(codes[place + first])] += word
+        table[u64(codes[place + second]) + apart] += word
+        table[u64(codes[place + third]) + u64(2) * apart] += word
+        table[u64(codes[place + fourth]) + u64(3) * apart] += word
 
 
 @inner
@@ -142,28 +163,15 @@ def root_to_beat(best, parent, unit, weight):
 
 
 @inner
-def exceeds(sums, weights, added, root):
-    """Return whether any cut may have a gain whose root is larger."""
-    total = f32(added & i64(LOW_32))
+def ratio_to_beat(root, weight):
+    """Return the ratio (see ``Screen``) up to which a feature can be passed over."""
+    return root * root / float(weight) * ROUNDING if root > 0.0 else -1.0
+
+
+@inner
+def best_ratio(table, added):
+    """Return the ratio (see ``Screen``) of a feature, and clear the sums of its words by code."""
+    weight = added & i64(LOW_32)
     # Rounded values do not add up to zero: the mean of what is left is taken off again.
-    mean = f32(float(added >> i64(32)) / float(added & i64(LOW_32)))
-    bound = f32(root * root / float(added & i64(LOW_32)) * ROUNDING)
-    n_above = i32(0)
-    for k in range(N_CODES):
-        left = f32(weights[k])
-        s = f32(sums[k]) - mean * left
-        # 4: behind the last row, rounding alone makes s differ from zero.
-        is_above = s * s > bound * (left * (total - left)) + f32(4.0)
-        n_above += i32(1) if is_above else i32(0)
-    return n_above != 0
-
-
-@inlined
-def is_passed(table, code, n_bins, added, root, screen):
-    """Return whether a feature has cuts, but none that is above the bound; ``table`` are the sums
-    of its words by code, ``code`` is that of any row."""
-    # Missing values make two candidates of a cut; all the weight at one code leaves none.
-    if root <= 0.0 or table[n_bins] != 0 or table[code] == added:
-        return False
-    running_sums(table, i64(N_CODES), screen.sums, screen.weights)
-    return not exceeds(screen.sums, screen.weights, added, root)
+    mean = f32(float(added >> i64(32)) / float(weight))
+    return largest_ratio(table, i64(N_CODES), mean, f32(weight))

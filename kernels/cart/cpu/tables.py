@@ -81,8 +81,8 @@ class ThreadScratch(NamedTuple):
     features : int64, (n_features,)
         0, 1, 2, ...
     swapped : int64, (n_features,)
-    found : FOUND, (2,)
-        The values of the candidate at hand, and the best candidate.
+    found : FOUND, (3,)
+        The values of the candidate at hand, the best candidate, and one that was found ahead.
     bits : uint32, (2, words)
         Categories on the left of the best split, and of one at hand.
     moved : uint64, (rows,)
@@ -157,12 +157,7 @@ def allocate_rooms(
     return ThreadScratch(
         groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
         few=_few(lines, table.codes.dtype, n if sorts else 0),
-        screen=Screen(
-            words=lines(min(n, MOST_WEIGHT) if screens else 0),
-            table=lines((AT_ONCE, N_CODES)),
-            sums=lines(N_CODES, np.int32),
-            weights=lines(N_CODES, np.int32),
-        ),
+        screen=_screen(lines, n, n_features) if screens else _screen(lines, 0, 0),
         cuts=_cuts(lines, max(n_groups, n if sorts else 0)),
         block=CandidateBlock(
             left=lines((n_statistics, BLOCK)),
@@ -174,7 +169,7 @@ def allocate_rooms(
         medians=_medians(lines, n if absolute else 0, n_groups, target.n_outputs),
         features=lines(n_features) + np.arange(n_features),
         swapped=lines(n_features),
-        found=lines(2, FOUND),
+        found=lines(3, FOUND),
         bits=lines((2, n_words), np.uint32),
         moved=lines(n, np.uint64),
         codes=lines(n + WORD if params.random_splits == 1 else 0, table.codes.dtype),
@@ -237,6 +232,16 @@ def _few(lines: _Lines, code: Any, n_sorted: int) -> Few:
     return Few(codes=lines(FEW_ROWS, code), weights=lines(n), items=lines(n))
 
 
+def _screen(lines: _Lines, n: int, n_features: int) -> Screen:
+    return Screen(
+        words=lines(min(n, MOST_WEIGHT)),
+        table=lines(AT_ONCE * N_CODES),
+        drawn=lines(-(-n_features // WORD), np.uint64),
+        order=lines(n_features),
+        ratio=lines(n_features, np.float32),
+    )
+
+
 def _cuts(lines: _Lines, n: int) -> SortedCuts:
     # ``bounds`` notes partitions in the same lines; whole vectors are read.
     n = -(-max(n, 2 ** (MOST_ROWS - 1)) // LANES) * LANES
@@ -283,8 +288,9 @@ def room_of(thread, n_threads, rooms):
         Screen(
             _own(s.words, thread, n_threads),
             _own(s.table, thread, n_threads),
-            _own(s.sums, thread, n_threads),
-            _own(s.weights, thread, n_threads),
+            _own(s.drawn, thread, n_threads),
+            _own(s.order, thread, n_threads),
+            _own(s.ratio, thread, n_threads),
         ),
         SortedCuts(
             _own(c.code, thread, n_threads),

@@ -16,6 +16,9 @@ from __future__ import annotations
 from ...scalars.lazy_jit import Intrinsic
 
 LANES = 8
+HIGH_HALVES, LOW_HALVES = (1, 3, 9, 11, 5, 7, 13, 15), (0, 2, 8, 10, 4, 6, 12, 14)
+"""Where the halves of running sums are in the vectors of ``_sums_of_eight``, in the order of these.
+"""
 
 
 @Intrinsic
@@ -248,7 +251,6 @@ def running_sums(typingctx, source, n, high, low):
 
     word, half = ir.IntType(64), ir.IntType(32)
     four, halves = ir.VectorType(word, 4), ir.VectorType(half, LANES)
-    high_order, low_order = (1, 3, 9, 11, 5, 7, 13, 15), (0, 2, 8, 10, 4, 6, 12, 14)
 
     def codegen(context, builder, signature, args):
         data = [
@@ -267,11 +269,62 @@ def running_sums(typingctx, source, n, high, low):
             *sums, last = _sums_of_eight(builder, begin, end, builder.load(carry))
             builder.store(last, carry)
             parts = [builder.bitcast(z, halves) for z in sums]
-            for line, order in ((1, high_order), (2, low_order)):
+            for line, order in ((1, HIGH_HALVES), (2, LOW_HALVES)):
                 builder.store(_shuffled(builder, *parts, *order), at(line, i, halves), align=4)
         return builder.extract_element(builder.load(carry), half(0))
 
     return types.int64(source, types.int64, high, low), codegen
+
+
+@Intrinsic
+def largest_ratio(typingctx, table, n, mean, total):
+    """Return the largest ``s**2 / (l * (total - l))`` of the running sums of n words, a multiple of
+    eight, and leave zeros in their place; -1 if no divisor is above zero.
+
+    The high half of a running sum less ``mean * l`` is s, its low half is l, int32 both. The
+    arithmetic is float32.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    word, half = ir.IntType(64), ir.IntType(32)
+    four, eight = ir.VectorType(word, 4), ir.VectorType(half, LANES)
+    numbers = ir.VectorType(ir.FloatType(), LANES)
+    none = ir.Constant(numbers, [-1.0] * LANES)
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        mean, total = (_in_all_lanes(builder, value, numbers) for value in args[2:])
+        carry = cgutils.alloca_once_value(builder, ir.Constant(four, None))
+        best = cgutils.alloca_once_value(builder, none)
+        start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
+        with cgutils.for_range_slice(builder, start, args[1], step, inc=True) as (i, _):
+            places = [
+                builder.bitcast(builder.gep(data, [k]), four.as_pointer())
+                for k in (i, builder.add(i, ir.Constant(word, 4)))
+            ]
+            begin, end = (builder.load(place, align=8) for place in places)
+            for place in places:
+                builder.store(ir.Constant(four, None), place, align=8)
+            *sums, last = _sums_of_eight(builder, begin, end, builder.load(carry))
+            builder.store(last, carry)
+            parts = [builder.bitcast(z, eight) for z in sums]
+            s, left = (
+                builder.sitofp(_shuffled(builder, *parts, *order), numbers)
+                for order in (HIGH_HALVES, LOW_HALVES)
+            )
+            s = builder.fsub(s, builder.fmul(mean, left))
+            divisor = builder.fmul(left, builder.fsub(total, left))
+            ratio = builder.fdiv(builder.fmul(s, s), divisor)
+            is_cut = builder.fcmp_ordered(">", divisor, ir.Constant(numbers, None))
+            ratio = builder.select(is_cut, ratio, none)
+            before = builder.load(best)
+            is_larger = builder.fcmp_ordered(">", ratio, before)
+            builder.store(builder.select(is_larger, ratio, before), best)
+        return _largest_lane(builder, builder.load(best))
+
+    return types.float32(table, types.int64, types.float32, types.float32), codegen
 
 
 def _sums_of_eight(builder, begin, end, carry):

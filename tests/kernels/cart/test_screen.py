@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,8 @@ from gpuens.kernels.cart.problem import GINI, SQUARED_ERROR, CartTarget, GrownCa
 from gpuens.kernels.runtime.compilation import callable_from_python
 from gpuens.kernels.runtime.dispatch import Implementation
 from tests.support.cart_problems import Problem, classes_target, problem, values_target
+
+compiled = cache(callable_from_python)
 
 N_ROWS, N_FEATURES, N_TREES = 2500, 14, 3
 """Small nodes of so many trees that look at all features read their codes row by row."""
@@ -48,7 +51,7 @@ def case(
     return problem(X, target, multiplicity, categorical=(5,))
 
 
-@pytest.mark.parametrize(("max_features", "least"), [(N_FEATURES, 1), (9, 5)])
+@pytest.mark.parametrize(("max_features", "least"), [(N_FEATURES, 1), (9, 1), (9, 5)])
 @pytest.mark.parametrize("name", CASES)
 def test_parity_of_nodes_that_pass_over_features(oracle, same, name, max_features, least):
     numbers = "numbers" in name
@@ -69,13 +72,17 @@ def test_parity_of_nodes_that_pass_over_features(oracle, same, name, max_feature
     same(records, expected_records)
 
 
+def exceeds(table: np.ndarray, added: int, root: float) -> bool:
+    """Return whether a feature is not passed over; ``table`` are its words by code."""
+    best_ratio, ratio_to_beat = compiled(screens.best_ratio), compiled(screens.ratio_to_beat)
+    return bool(best_ratio(table.copy(), added) > ratio_to_beat(root, added & 0xFFFFFFFF))
+
+
 @pytest.mark.parametrize("is_regression", [False, True], ids=["classes", "numbers"])
 def test_features_are_passed_over_below_their_gain_and_not_above_it(is_regression):
     """A bound a little above the best gain passes the feature over, one below it does not."""
-    fill, root_to_beat = map(callable_from_python, (screens.fill_words, screens.root_to_beat))
-    exceeds = callable_from_python(screens.exceeds)
+    fill, root_to_beat = map(compiled, (screens.fill_words, screens.root_to_beat))
     rng = np.random.default_rng(3)
-    sums, weights_left = np.empty((2, screens.N_CODES), np.int32)
     for n in (33, 200, 5000):
         codes = rng.integers(0, 255, n)
         weights = rng.integers(1, 4, n)
@@ -94,12 +101,10 @@ def test_features_are_passed_over_below_their_gain_and_not_above_it(is_regressio
         gain *= 1.0 if is_regression else 2.0
         table = np.zeros(screens.N_CODES, np.int64)
         np.add.at(table, codes, words)
-        running = np.cumsum(table)
-        sums[:], weights_left[:] = running >> 32, running & 0xFFFFFFFF
         for factor, expected in (0.5, True), (0.999, True), (1.001, False), (2.0, False):
             root = root_to_beat(gain * factor, 0.0, unit, weight)
             assert root > 0.0
-            assert exceeds(sums, weights_left, added, root) == expected, (n, factor)
+            assert exceeds(table, added, root) == expected, (n, factor)
 
 
 def filled(is_regression: bool, values: np.ndarray, weights: np.ndarray) -> tuple[Any, ...]:
@@ -107,7 +112,7 @@ def filled(is_regression: bool, values: np.ndarray, weights: np.ndarray) -> tupl
     own = values * weights
     total, weight = int(own.sum()), int(weights.sum())
     words = np.empty(values.size, np.int64)
-    added, unit = callable_from_python(screens.fill_words)(
+    added, unit = compiled(screens.fill_words)(
         values.size, weight, is_regression, total, weights, own if is_regression else values, words
     )
     return words, added, unit, total, weight, own
@@ -146,8 +151,8 @@ def left_sides(
 def test_no_gain_is_passed_over_that_is_larger_by_a_little(is_regression, most):
     """Small integers do not add up to zero, and are doubled most often; gains are exact here."""
     rng = np.random.default_rng(7)
-    root_to_beat, exceeds = map(callable_from_python, (screens.root_to_beat, screens.exceeds))
-    sums, below = np.empty((2, screens.N_CODES), np.int32)
+    root_to_beat = compiled(screens.root_to_beat)
+    table = np.zeros(screens.N_CODES, np.int64)
     sizes = [33, 40, 64, 100, 333, 1000, 2000, 5000, 20_000] * 4 + [2**17, 2**20] * 2
     n_compared = 0
     for k, n in enumerate(sizes):
@@ -161,17 +166,16 @@ def test_no_gain_is_passed_over_that_is_larger_by_a_little(is_regression, most):
             root = root_to_beat(gain * (1.0 - 2.0**-40), 0.0, unit, weight)
             n_compared += root > 0.0
             for word in words[rows].sum(), added - words[rows].sum():  # of the rows, of the others
-                sums[:], below[:] = added >> 32, weight
-                sums[0], below[0] = word >> 32, word & 0xFFFFFFFF
-                assert root <= 0.0 or exceeds(sums, below, added, root), (n, total, left, of_left)
+                table[:2] = word, added - word
+                assert root <= 0.0 or exceeds(table, added, root), (n, total, left, of_left)
     assert n_compared > 2000
 
 
 def test_no_score_is_passed_over_that_is_larger_by_its_last_digit():
     """Scores far from zero differ by less than they are rounded by."""
     rng = np.random.default_rng(8)
-    root_to_beat, exceeds = map(callable_from_python, (screens.root_to_beat, screens.exceeds))
-    sums, below = np.empty((2, screens.N_CODES), np.int32)
+    root_to_beat = compiled(screens.root_to_beat)
+    table = np.zeros(screens.N_CODES, np.int64)
     for n in [33, 100, 1000] * 4:
         values = 2**49 + small_values(rng, n, 1, 1)
         words, added, unit, total, weight, own = filled(True, values, np.ones(n, np.int64))
@@ -180,10 +184,9 @@ def test_no_score_is_passed_over_that_is_larger_by_its_last_digit():
             left, of_left = int(own[rows].sum()), rows.size
             score = float(left) ** 2 / of_left + float(total - left) ** 2 / (weight - of_left)
             word = words[rows].sum()
-            sums[:], below[:] = added >> 32, weight
-            sums[0], below[0] = word >> 32, of_left
+            table[:2] = word, added - word
             root = root_to_beat(np.nextafter(score, 0.0), parent, unit, weight)
-            assert root <= 0.0 or exceeds(sums, below, added, root), (n, left, of_left)
+            assert root <= 0.0 or exceeds(table, added, root), (n, left, of_left)
 
 
 def test_parity_of_zeros_and_ones_beside_far_numbers(oracle, same):
@@ -208,5 +211,31 @@ def test_parity_of_zeros_and_ones_beside_far_numbers(oracle, same):
         same(actual, wanted)
 
 
+def test_ratio_is_that_of_the_best_cut_and_leaves_zeros():
+    best_ratio = compiled(screens.best_ratio)
+    rng = np.random.default_rng(9)
+    table = np.zeros(screens.N_CODES, np.int64)
+    for codes in ([7], [0, 255], [3, 90, 91, 254], np.arange(256)):
+        weight = rng.integers(1, 100, len(codes))
+        value = rng.integers(-(2**20), 2**20, len(codes))
+        table[codes] = (value << 32) + weight
+        found = best_ratio(table, int(table.sum()))
+        assert not table.any()
+        left, below = np.cumsum(value)[:-1], np.cumsum(weight)[:-1]
+        off = left - value.sum() / weight.sum() * below
+        wanted = (off**2 / (below * (weight.sum() - below))).max(initial=-1.0)
+        assert found == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 9, 200])
+def test_features_are_put_in_order(n):
+    features = np.random.default_rng(n).permutation(200)
+    drawn, order = np.zeros(4, np.uint64), np.full(200, -1)
+    compiled(screens.put_in_order)(features, n, drawn, order)
+    assert not drawn.any()
+    assert order[:n].tolist() == np.sort(features[:n]).tolist()
+    assert (order[n:] == -1).all()
+
+
 def test_nothing_is_passed_over_before_a_candidate_is_known():
-    assert callable_from_python(screens.root_to_beat)(-np.inf, 1.0, 1.0, 10) < 0.0
+    assert compiled(screens.root_to_beat)(-np.inf, 1.0, 1.0, 10) < 0.0
