@@ -33,6 +33,7 @@ from ..estimators.parameters import (
     n_features_to_look_at,
     number,
     one_of,
+    passing,
 )
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
@@ -128,7 +129,7 @@ def _can_start(value: Any) -> bool:
 
 DEPTH_OF_LEVELS = 6
 """Depth of trees that grow by levels where ``max_depth`` is None."""
-START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
+START = NONE | one_of("zero") | passing("an estimator to fit first", _can_start)
 """Valid values of ``init``."""
 AUTO_SMOOTHING = 10.0
 """The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
@@ -157,9 +158,9 @@ _METRIC = Rule((
     "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
     "for survival 'concordance'",
     "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
-), _is_metric)  # fmt: skip
+), tests=(_is_metric,))  # fmt: skip
 NORMALISATIONS = ("tree", "forest")
-FROM_ZERO_TO_ONE = number("a number in [0, 1]", lambda value: 0 <= value <= 1)
+FROM_ZERO_TO_ONE = number("a number in [0, 1]", 0.0, 1.0)
 RULES = {
     "n_estimators": one_of("auto") | COUNT,
     "grow_policy": one_of("auto", "lossguide", "depthwise", "symmetric"),
