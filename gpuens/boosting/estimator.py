@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
-from ..devices.lazy_tables import require_in_memory
 from ..devices.memory_plan import MemoryPlan
 from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
@@ -23,7 +22,7 @@ from ..estimators.base import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.training import TrainingPlan, rounds_in_words, train
+from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
@@ -54,9 +53,9 @@ from .data.auto_values import (
 from .data.memory import boosting_plan, reading_plan
 from .data.sharing import (
     callbacks_of_all,
-    evaluations,
     hold_out,
     require_shareable,
+    require_shareable_metrics,
     require_shareable_on,
 )
 from .data.tables import table_of
@@ -70,6 +69,7 @@ from .parameters import (
     of_symmetric_trees,
     rules_of_columns,
     schedule_of,
+    width_of,
 )
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
@@ -77,7 +77,6 @@ from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
 from .steps.linear_leaves import require_linear
 from .steps.many_models import RoundsTogether, can_meet, meeting_here
-from .steps.one_tree import width_of
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
@@ -144,18 +143,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         further += eval_sets(eval_set, eval_sample_weight)
         names = "X", "y", "sample_weight"
         training = EvalSet(X, y, sample_weight, "training", names, workers=current_workers())
-        return self._train([training, *further], init)
+        return self._train([training, *further], self._read_loss(), init)
 
-    def _train(self, given: list[EvalSet], init: Any) -> Any:
+    def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
-        loss = self._read_loss()
-        arrays = {name: array for rows in given for name, array in rows.arrays().items()}
-        for name, array in arrays.items():  # the work is known by a look at y
-            require_in_memory(array, name)
-        X = arrays.pop("X")
-        work = self._training_work(X, arrays["y"])
+        arrays: dict[str, Any] = {}
+        for rows in given:
+            arrays |= zip(rows.names, rows[:3], strict=True)
+        X, y = arrays.pop("X"), arrays["y"]
         if (workers := given[0].workers) is ONE_WORKER:
-            device = resolve_device(self.device, X, work=work, **arrays)
+            device = resolve_device(
+                self.device, X, work=lambda: self._training_work(X, y), **arrays
+            )
         else:
             require_shareable(self, loss)
             device = device_among_workers(self.device, workers, X, **arrays)
@@ -215,7 +214,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         n_rounds += before.n_iter if before and init is not None else 0
         settings = chosen._round_settings(n_rounds, shape)
         searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
-        columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
+        dropped = self._features_to_drop(before) if self.dropout else ()
+        columns = table.columns_to_grow_on(settings.params, dropped)
         evaluated, is_weighted = [rows.table for rows in sets[1:]], sets[0].weight.size > 0
         size = table.size(columns, device, loss.n_outputs, evaluated, is_weighted)
         shapes = [settings.params] if searches else []  # to try
@@ -231,7 +231,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         ]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
-        self._report_plan(device, n_rounds, sets, searches, plan)
+        if self.verbose:
+            self._report_plan(device, n_rounds, sets, searches, plan)
         with plan.explaining():
             if is_new:
                 self._binner = sets[0].table.fit_binner(chosen, sets[0].weight, device)
@@ -247,8 +248,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _report_plan(
         self, device: Device, n_rounds: int, sets: list[RawRows], searches: bool, plan: MemoryPlan
     ) -> None:
-        """Print where training runs, how many rounds, and its memory, if the estimator is verbose;
-        of workers the first does."""
+        """Print where training runs, how many rounds, and its memory; of workers the first does."""
         workers = sets[0].table.workers
         if workers is not ONE_WORKER and workers.collective.group.rank > 0:
             return
@@ -279,7 +279,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Train on the first of the sets and evaluate on the others, which leave the list; with
         shapes of trees search for the best one and its number of rounds first."""
         loss, builder = self._begin(sets[0], before, settings, device)
-        dropout = self._dropout_after(before, builder, binner)
+        dropout = self._dropout_after(before, builder, binner) if self.dropout else None
         start = builder.freeze()
         settings, own_bins = replace(settings, in_pieces=memory.in_pieces), NO_BINS
         if self._categories is not None:
@@ -304,7 +304,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if dropout is not None:  # which looks at the trees of the round before
             plan = replace(plan, runs_ahead=False)
         training = Training(rows, binner, loss, settings, device)
-        training = smooth_categories(self, training, is_new)
+        if self._categories is not None or hasattr(self, "_category_smoothing"):
+            training = smooth_categories(self, training, is_new)
         if shapes:
             meeting = meeting_here.get()
             if meeting is not None and can_meet(training):
@@ -314,7 +315,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds = self._rounds(training, builder, seen, dropout)
         result = rounds.result(train(rounds, plan))
-        warn_if_nothing_was_learned(self, result.forest, rounds)
+        if result.forest.feature.size == result.forest.n_trees:  # no tree has a split
+            warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
     def _training_plan(
@@ -323,16 +325,23 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         device: Device,
     ) -> TrainingPlan:  # fmt: skip
         """Return the number of rounds, and what happens after each."""
-        callbacks = callbacks_of(self)
+        callbacks = callbacks_of(self) if self.callbacks or self.verbose else []
+        if workers is not ONE_WORKER:
+            require_shareable_metrics(watched, metrics)
+            callbacks = callbacks_of_all(callbacks, workers)
         patience, tol = int(self.n_iter_no_change), float(self.tol)
         stopping = EarlyStopping(patience, tol, metrics[0].higher_is_better)
         return TrainingPlan(
             n_rounds,
             before.n_iter if before else 0,
             before.evals if before else {},
-            evaluations(watched, metrics),
+            [
+                Evaluation(data, metric.name, rows, metric.compute)
+                for data, rows in watched
+                for metric in metrics
+            ],
             stopping if self.do_early_stopping_ else None,
-            callbacks_of_all(callbacks, workers),
+            callbacks,
             bool(self.keep_best),
             device.runs_ahead,
         )
@@ -462,7 +471,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         self.n_iter_ = result.n_iter
         self.evals_result_ = result.evals
         self.stopped_ = result.stopped
-        self._keep_dropout(result.dropout)
+        vars(self).pop("_dropout", None)
+        if result.dropout is not None:
+            self._dropout = result.dropout
         return self
 
     def _snapshot(self, result: BoostingResult) -> Any:
@@ -629,11 +640,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         check_is_fitted(self)
         gain = feature_sums(self.forest_)
         return gain / (gain.sum() or 1.0)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _outputs_first(target: Array) -> Array:

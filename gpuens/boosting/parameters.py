@@ -281,6 +281,26 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     )
 
 
+def width_of(estimator: Any, loss: Loss) -> int:
+    """Return the number of values of a leaf.
+
+    Raises
+    ------
+    ValueError
+        A parameter needs a tree for each output.
+    """
+    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
+        return 1
+    for name in ("dropout", "linear_leaves", "monotonic_cst"):
+        value = getattr(estimator, name)
+        if value is not None and value is not False and value != 0:
+            raise ValueError(
+                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
+                "its default, or multi_strategy='one_output_per_tree'."
+            )
+    return loss.n_outputs
+
+
 def of_symmetric_trees(estimator: Any, params: GrowthParams) -> GrowthParams:
     """Return the settings of symmetric trees where no limit of trees is set."""
     least = LEAF_ROWS_OF_LEVELS if is_auto(estimator.min_samples_leaf) else params.min_samples_leaf

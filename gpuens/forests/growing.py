@@ -22,7 +22,7 @@ from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER
 from ..kernels.statistics.samples import SampleRecords, records_of_sample
-from ..members.samples import SamplingPlan
+from ..numerics.sampling import SamplingPlan
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
 from ..trees.honest import Estimates, halves_of
