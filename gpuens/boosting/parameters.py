@@ -28,7 +28,6 @@ from ..estimators.parameters import (
     check_callbacks,
     check_rules,
     integer,
-    is_count,
     monotone_constraints,
     n_features_to_look_at,
     number,
@@ -276,7 +275,9 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         cat_l2=float(estimator.cat_l2),
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
-        min_samples_split=limit(split if is_count(split) else max(2, math.ceil(split * n_rows))),
+        min_samples_split=limit(
+            int(split) if isinstance(split, Integral) else max(2, math.ceil(split * n_rows))
+        ),
         is_symmetric=int(estimator.grow_policy == "symmetric"),
     )
 

@@ -130,6 +130,8 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
     def _complete(self, training: EvalSet) -> None:
         for name in ("unique_times_", "baseline_cumulative_hazard_"):
             self.__dict__.pop(name, None)
+        if not isinstance(self._fitted_loss, SurvivalLoss):
+            return
         loss = self._fitted_loss.among(training.workers)
         if isinstance(loss, AFT):
             self.unique_times_ = loss.observed(training.y)

@@ -406,9 +406,6 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
             raw += table.raw_predict(replace(others, base=np.zeros_like(trees.base)), device)
         return raw
 
-    def _kept_dropout(self) -> DropoutState | None:
-        return self.__dict__.get("_dropout")
-
 
 def _add(raw: Array, leaf: Array, value: np.ndarray) -> None:
     add_leaf_values(raw, leaf, NodeValues(value, value), 1.0)
