@@ -176,7 +176,6 @@ def _plan_of_boosting(
         estimator, loss, n_all or shape[0], is_sparse(X), n_workers is not None, stops_early
     )
     params = growth_params(estimator, (n_all or shape[0], shape[1]))
-    holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
         size = _size_of_entries(table, params, device, n_trees, n_workers)
@@ -188,7 +187,7 @@ def _plan_of_boosting(
         n_outputs=n_trees,
         weighted=sample_weight is not None or getattr(X, "sample_weight", None) is not None,
         is_there=is_there,
-        splits=holds_out and estimator._stops_early(n_all or shape[0], False),
+        splits=stops_early and estimator.validation_fraction is not None,
         n_all=n_all,
     )
     if isinstance(X, BinnedTable):

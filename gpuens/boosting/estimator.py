@@ -195,7 +195,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
             self._seed = seed_of(self.random_state)
         sets = self._training_sets(given, loss, device, before is None)
         table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
-        shape = rows_of_all(table.shape[0], workers), table.shape[1]
+        n_own, n_features = table.shape
+        shape = rows_of_all(n_own, workers), n_features
         continues = before is not None or workers is not ONE_WORKER
         n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
         chosen = settled(self, loss, n_counted, table.is_sparse, continues, self.do_early_stopping_)
@@ -206,7 +207,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         columns = table.columns_to_grow_on(settings.params, dropped)
         evaluated, is_weighted = [rows.table for rows in sets[1:]], sets[0].weight.size > 0
         size = table.size(columns, device, loss.n_outputs, evaluated, is_weighted)
-        counted = n_counted, shape[1]
+        counted = n_counted, n_features
         shapes = self._shapes_to_try(chosen, settings.params, table.is_sparse, counted)
         del table, evaluated
         plans = [
@@ -294,9 +295,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         if self._categories is not None or hasattr(self, "_category_smoothing"):
             training = smooth_categories(self, training, is_new)
         if shapes:
-            meeting = meeting_here.get()
-            if meeting is not None and can_meet(training):
-                meeting.share_table(training)  # parts of several models then grow as one batch
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
@@ -354,6 +352,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         shapes: list[GrowthParams],
     ) -> tuple[Training, int]:  # fmt: skip
         """Return the training and the number of rounds that are best for rows held out."""
+        meeting = meeting_here.get()
+        if meeting is not None and can_meet(training):
+            meeting.share_table(training)  # parts of several models then grow as one batch
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
         settings = [replace(training.settings, params=params) for params in shapes]

@@ -207,7 +207,8 @@ class Forest:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         with device.active():
-            raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=device.xp.float64)
+            xp = device.xp
+            raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
             if not self.n_trees:
                 raw[...] = device.asarray(self.base)[:, None]
                 return raw

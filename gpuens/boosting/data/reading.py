@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import Any
 
@@ -12,10 +11,11 @@ from ...devices.placement import Device, home_of, to_numpy
 from ...estimators.validation import EvalSet, split_rows
 from ...inputs.categories import read_features
 from ...inputs.shared_tables import agreed_table
-from ...inputs.targets import read_sample_weight, shape_of, weights_in_range
+from ...inputs.targets import read_sample_weight, weights_in_range
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ...losses import Loss
+from ...tables.binned_table import BinnedTable
 from ..parameters import BoostingParameters
 from ..round_data import RawRows, Training
 from ..steps.linear_leaves import require_linear
@@ -98,8 +98,8 @@ class ReadsRows(BoostingParameters):
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
         workers = rows.workers
-        table = table_of(rows.X, workers)
-        if not table.is_binned:
+        values = rows.X
+        if not isinstance(values, BinnedTable):
             values = read_features(
                 rows.X,
                 home_of(rows.X, device),
@@ -111,13 +111,14 @@ class ReadsRows(BoostingParameters):
             ).values
             if workers is not ONE_WORKER:
                 values = agreed_table(values, self, workers)
-            table = table_of(values, workers)
         elif fit and reset:
-            rows.X.describe(self)
-        n = table.shape[0]
+            values.describe(self)
+        table = table_of(values, workers)
+        shape, shape_of_y = table.shape, getattr(rows.y, "shape", ())
+        n = shape[0]
         if not device.is_gpu:
-            n_columns = math.prod(shape_of(rows.y)[1:]) + (rows.weight is not None)
-            reading_plan(table.shape, n_columns, device).require()
+            n_targets = int(shape_of_y[1]) if len(shape_of_y) == 2 else 1
+            reading_plan(shape, n_targets + (rows.weight is not None), device).require()
         target = self._read_y(rows, n, home_of(rows.y, device), fit)
         weights = read_sample_weight(rows.weight, n, device, name=weight, workers=workers)
         weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)

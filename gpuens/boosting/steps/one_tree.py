@@ -65,7 +65,8 @@ class ProjectedGradients(Gradients):
             workers = self.training.rows.workers
             self.tree_totals = scale_statistics(g, h, round_.sample, device, workers)
             totals = self._scale(round_, len(outputs))
-        round_.unchecked += [own for own in (*totals, self.tree_totals) if not own.is_here]
+        if not self.tree_totals.is_here:
+            round_.unchecked.append(self.tree_totals)
         return totals
 
     def _project(self, round_: Round) -> Totals:

@@ -171,7 +171,6 @@ class Gradients:
         self._check(round_, outputs, totals)
         if round_.sample.factor.size:
             totals = self._scale(round_, len(outputs))
-        round_.unchecked += [own for own in totals if not own.is_here]
         return totals
 
     def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
@@ -204,6 +203,8 @@ class Gradients:
         elif waits or totals[0].is_here:
             for own in totals:
                 loss.check_totals(own, round_.name)
+        else:
+            round_.unchecked += totals
 
     def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
         """Multiply the gradients of a sample by the factors of its rows."""
