@@ -114,7 +114,7 @@ class ReadsRows(BoostingParameters):
         elif fit and reset:
             values.describe(self)
         table = table_of(values, workers)
-        shape, shape_of_y = table.shape, getattr(rows.y, "shape", ())
+        shape, shape_of_y = table.shape, tuple(getattr(rows.y, "shape", ()))
         n = shape[0]
         if not device.is_gpu:
             n_targets = int(shape_of_y[1]) if len(shape_of_y) == 2 else 1
