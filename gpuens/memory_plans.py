@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 from .boosting.data.auto_values import settled
 from .boosting.data.memory import boosting_plan
 from .boosting.data.size import DataSize
-from .boosting.data.tables import EntriesTable, table_of
+from .boosting.data.tables import BinsTable, EntriesTable
 from .boosting.estimator import BoostingEstimator
 from .boosting.parameters import growth_params
 from .boosting.steps.plain import BATCH_RECORDS_ON_GPU
@@ -178,7 +178,6 @@ def _plan_of_boosting(
         estimator, loss, n_all or shape[0], is_sparse(X), n_workers is not None, stops_early
     )
     params = growth_params(estimator, (n_all or shape[0], shape[1]))
-    holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
         size = _size_of_entries(table, params, device, n_trees, n_workers)
@@ -190,12 +189,11 @@ def _plan_of_boosting(
         n_outputs=n_trees,
         weighted=sample_weight is not None or getattr(X, "sample_weight", None) is not None,
         is_there=is_there,
-        splits=holds_out and estimator._stops_early(n_all or shape[0], False),
-        is_binned=table_of(X).is_binned,
-        on_disk=table_of(X).bytes_on_disk(device),
-        can_stream=table_of(X).can_stream(device, n_all),
+        splits=stops_early and estimator.validation_fraction is not None,
         n_all=n_all,
     )
+    if isinstance(X, BinnedTable):
+        size = replace(size, **BinsTable(X).size_of_bins(device, n_all))
     return boosting_plan(estimator, loss, params, size, device)
 
 

@@ -24,8 +24,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import jobs_for, names_of_seeds, whole
-from ..members.samples import SamplingPlan
-from ..numerics.sampling import subset
+from ..numerics.sampling import SamplingPlan, subset
 
 __all__ = [
     "BiasVariance",

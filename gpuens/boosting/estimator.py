@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-from abc import abstractmethod
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar, cast
@@ -15,25 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
-from ..devices.lazy_tables import require_in_memory
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import Device, home_of, resolve_device, to_numpy
+from ..devices.placement import Device, resolve_device
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..estimators.base import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.training import TrainingPlan, rounds_in_words, train
-from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
+from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
+from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
-from ..inputs.categories import read_features
 from ..inputs.category_bins import set_bins
-from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner
-from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
@@ -51,15 +46,14 @@ from .data.auto_values import (
     tries_symmetric,
     with_rounds_found,
 )
-from .data.memory import boosting_plan, reading_plan
+from .data.memory import boosting_plan
+from .data.reading import ReadsRows
 from .data.sharing import (
     callbacks_of_all,
-    evaluations,
-    hold_out,
     require_shareable,
+    require_shareable_metrics,
     require_shareable_on,
 )
-from .data.tables import table_of
 from .forest_builder import ForestBuilder
 from .metrics import Metric, RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
@@ -70,30 +64,24 @@ from .parameters import (
     of_symmetric_trees,
     rules_of_columns,
     schedule_of,
+    width_of,
 )
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
 from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
-from .steps.linear_leaves import require_linear
 from .steps.many_models import RoundsTogether, can_meet, meeting_here
-from .steps.one_tree import width_of
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
 
-AUTO_EARLY_STOPPING_ROWS = 10_000
-LARGEST = 1e37
-"""Largest target and weight, well below the largest float32."""
 
-
-class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
+class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     """Base of the classifier, the regressor and the ranker."""
 
     _recursive_base = ("sklearn.ensemble._gb", "BaseGradientBoosting")
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
-    _categories: Any = None
     _keeps_sparse = True
 
     @documented(FITTED, ends=ENDS_EARLY)
@@ -144,18 +132,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         further += eval_sets(eval_set, eval_sample_weight)
         names = "X", "y", "sample_weight"
         training = EvalSet(X, y, sample_weight, "training", names, workers=current_workers())
-        return self._train([training, *further], init)
+        return self._train([training, *further], self._read_loss(), init)
 
-    def _train(self, given: list[EvalSet], init: Any) -> Any:
+    def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
-        loss = self._read_loss()
-        arrays = {name: array for rows in given for name, array in rows.arrays().items()}
-        for name, array in arrays.items():  # the work is known by a look at y
-            require_in_memory(array, name)
-        X = arrays.pop("X")
-        work = self._training_work(X, arrays["y"])
+        arrays: dict[str, Any] = {}
+        for rows in given:
+            arrays |= zip(rows.names, rows[:3], strict=True)
+        X, y = arrays.pop("X"), arrays["y"]
         if (workers := given[0].workers) is ONE_WORKER:
-            device = resolve_device(self.device, X, work=work, **arrays)
+            device = resolve_device(
+                self.device, X, work=lambda: self._training_work(X, y), **arrays
+            )
         else:
             require_shareable(self, loss)
             device = device_among_workers(self.device, workers, X, **arrays)
@@ -207,31 +195,28 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             self._seed = seed_of(self.random_state)
         sets = self._training_sets(given, loss, device, before is None)
         table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
-        shape = rows_of_all(table.shape[0], workers), table.shape[1]
+        n_own, n_features = table.shape
+        shape = rows_of_all(n_own, workers), n_features
         continues = before is not None or workers is not ONE_WORKER
         n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
         chosen = settled(self, loss, n_counted, table.is_sparse, continues, self.do_early_stopping_)
         n_rounds = int(most_rounds(chosen, n_counted))
         n_rounds += before.n_iter if before and init is not None else 0
         settings = chosen._round_settings(n_rounds, shape)
-        searches = is_auto(chosen.n_estimators) and not self.do_early_stopping_
-        columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
+        dropped = self._features_to_drop(before) if self.dropout else ()
+        columns = table.columns_to_grow_on(settings.params, dropped)
         evaluated, is_weighted = [rows.table for rows in sets[1:]], sets[0].weight.size > 0
         size = table.size(columns, device, loss.n_outputs, evaluated, is_weighted)
-        shapes = [settings.params] if searches else []  # to try
-        if searches and not table.is_sparse and tries_symmetric(self, (n_counted, shape[1])):
-            shapes.insert(0, of_symmetric_trees(self, settings.params))
+        counted = n_counted, n_features
+        shapes = self._shapes_to_try(chosen, settings.params, table.is_sparse, counted)
         del table, evaluated
-        for name in ("learning_rate_", "grow_policy_"):
-            self.__dict__.pop(name, None)
-        if is_auto(self.learning_rate):
-            self.learning_rate_ = chosen.learning_rate
         plans = [
             boosting_plan(chosen, loss, own, size, device) for own in shapes or [settings.params]
         ]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
-        self._report_plan(device, n_rounds, sets, searches, plan)
+        if self.verbose:
+            self._report_plan(device, n_rounds, sets, len(shapes) > 0, plan)
         with plan.explaining():
             if is_new:
                 self._binner = sets[0].table.fit_binner(chosen, sets[0].weight, device)
@@ -244,11 +229,25 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 sets, before, n_rounds, settings, device, binner, plan, is_new, shapes
             )
 
+    def _shapes_to_try(
+        self, chosen: Any, params: GrowthParams, is_sparse: bool, shape: tuple[int, int]
+    ) -> list[GrowthParams]:
+        """Return the shapes of trees that a search for rounds compares, none without a search, and
+        forget what was found before."""
+        for name in ("learning_rate_", "grow_policy_"):
+            self.__dict__.pop(name, None)
+        if is_auto(self.learning_rate):
+            self.learning_rate_ = chosen.learning_rate
+        if not is_auto(chosen.n_estimators) or self.do_early_stopping_:
+            return []
+        if is_sparse or not tries_symmetric(self, shape):
+            return [params]
+        return [of_symmetric_trees(self, params), params]
+
     def _report_plan(
         self, device: Device, n_rounds: int, sets: list[RawRows], searches: bool, plan: MemoryPlan
     ) -> None:
-        """Print where training runs, how many rounds, and its memory, if the estimator is verbose;
-        of workers the first does."""
+        """Print where training runs, how many rounds, and its memory; of workers the first does."""
         workers = sets[0].table.workers
         if workers is not ONE_WORKER and workers.collective.group.rank > 0:
             return
@@ -260,17 +259,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if self.verbose > 1:
             print(plan, file=sys.stderr)
 
-    def _training_sets(
-        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
-    ) -> list[RawRows]:
-        """Read the training rows, which are the first, and the sets to evaluate, those that are
-        held out included."""
-        read = self._read_sets(given, loss, device, reset)
-        if self.linear_leaves:
-            require_linear(self, self._fitted_loss, [rows.table for rows in read])
-        sets, kind = self._hold_out(read, device), self._fitted_loss.target_type(device)
-        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets]
-
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
         settings: RoundSettings, device: Device, binner: Binner, memory: MemoryPlan, is_new: bool,
@@ -279,7 +267,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Train on the first of the sets and evaluate on the others, which leave the list; with
         shapes of trees search for the best one and its number of rounds first."""
         loss, builder = self._begin(sets[0], before, settings, device)
-        dropout = self._dropout_after(before, builder, binner)
+        dropout = self._dropout_after(before, builder, binner) if self.dropout else None
         start = builder.freeze()
         settings, own_bins = replace(settings, in_pieces=memory.in_pieces), NO_BINS
         if self._categories is not None:
@@ -304,17 +292,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if dropout is not None:  # which looks at the trees of the round before
             plan = replace(plan, runs_ahead=False)
         training = Training(rows, binner, loss, settings, device)
-        training = smooth_categories(self, training, is_new)
+        if self._categories is not None or hasattr(self, "_category_smoothing"):
+            training = smooth_categories(self, training, is_new)
         if shapes:
-            meeting = meeting_here.get()
-            if meeting is not None and can_meet(training):
-                meeting.share_table(training)  # parts of several models then grow as one batch
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds = self._rounds(training, builder, seen, dropout)
         result = rounds.result(train(rounds, plan))
-        warn_if_nothing_was_learned(self, result.forest, rounds)
+        if result.forest.feature.size == result.forest.n_trees:  # no tree has a split
+            warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
     def _training_plan(
@@ -323,16 +310,23 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         device: Device,
     ) -> TrainingPlan:  # fmt: skip
         """Return the number of rounds, and what happens after each."""
-        callbacks = callbacks_of(self)
+        callbacks = callbacks_of(self) if self.callbacks or self.verbose else []
+        if workers is not ONE_WORKER:
+            require_shareable_metrics(watched, metrics)
+            callbacks = callbacks_of_all(callbacks, workers)
         patience, tol = int(self.n_iter_no_change), float(self.tol)
         stopping = EarlyStopping(patience, tol, metrics[0].higher_is_better)
         return TrainingPlan(
             n_rounds,
             before.n_iter if before else 0,
             before.evals if before else {},
-            evaluations(watched, metrics),
+            [
+                Evaluation(data, metric.name, rows, metric.compute)
+                for data, rows in watched
+                for metric in metrics
+            ],
             stopping if self.do_early_stopping_ else None,
-            callbacks_of_all(callbacks, workers),
+            callbacks,
             bool(self.keep_best),
             device.runs_ahead,
         )
@@ -358,6 +352,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         shapes: list[GrowthParams],
     ) -> tuple[Training, int]:  # fmt: skip
         """Return the training and the number of rounds that are best for rows held out."""
+        meeting = meeting_here.get()
+        if meeting is not None and can_meet(training):
+            meeting.share_table(training)  # parts of several models then grow as one batch
         fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
         has_constant = getattr(self, "init", None) is None
         settings = [replace(training.settings, params=params) for params in shapes]
@@ -380,16 +377,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _with_rounds_found(self, estimator: Any, is_sparse: bool) -> Any:
         """Return an estimator for parts of the rows, which does not search for rounds again."""
         return with_rounds_found(estimator, self, is_sparse)
-
-    def _rows_to_deal(self, rows: RawRows) -> int:
-        """Return how many rows can be held out in turn."""
-        weight = rows.weight
-        return int((weight > 0).sum()) if weight.size else int(rows.table.shape[0])
-
-    def _labels_of_folds(self, training: Training) -> np.ndarray:
-        """Return what ``draw_folds`` deals the rows by."""
-        y = training.rows.y
-        return to_numpy(y).astype(np.int64) if self._n_classes() else np.empty(0, np.int64)
 
     def _begin(
         self, rows: RawRows, before: BoostingResult | None, settings: RoundSettings, device: Device
@@ -462,7 +449,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         self.n_iter_ = result.n_iter
         self.evals_result_ = result.evals
         self.stopped_ = result.stopped
-        self._keep_dropout(result.dropout)
+        self.__dict__.pop("_dropout", None)
+        if result.dropout is not None:
+            self._dropout = result.dropout
         return self
 
     def _snapshot(self, result: BoostingResult) -> Any:
@@ -471,147 +460,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         model.callbacks = None
         return model._finish(result)
 
-    def _result_before(self) -> BoostingResult | None:
-        """Return the model that a warm start continues; without a warm start, forget the model."""
-        if not hasattr(self, "forest_"):
-            return None
-        if not self.warm_start:
-            del self.forest_
-            return None
-        if self.n_estimators == "auto":
-            raise ValueError(
-                "n_estimators='auto' begins a model, and warm_start=True continues one: pass "
-                "a number of rounds, or set warm_start=False."
-            )
-        if most_rounds(self) < self.n_iter_:
-            raise ValueError(
-                f"n_estimators={self.n_estimators} must be larger or equal to the "
-                f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
-                "set warm_start=False to start again."
-            )
-        return BoostingResult(
-            self.forest_, self.n_iter_, self.evals_result_, self.stopped_,
-            dropout=self._kept_dropout(),
-        )  # fmt: skip
-
-    def _result_of(self, init: Any) -> BoostingResult:
-        """Take over the attributes of the model ``init`` and return its result."""
-        if type(init) is not type(self):
-            raise TypeError(
-                f"init must be a fitted {type(self).__name__}, got {type(init).__name__}."
-            )
-        if not hasattr(init, "forest_"):
-            raise ValueError(f"init must be fitted, got {init!r} before its fit.")
-        params = self.get_params(deep=False)
-        learned = {name: value for name, value in vars(init).items() if name not in params}
-        self.__dict__ = {name: getattr(self, name) for name in params} | learned
-        return BoostingResult(init.forest_, init.n_iter_, init.evals_result_, init.stopped_)
-
-    def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:
-        if self.early_stopping == "auto":
-            return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
-        return bool(self.early_stopping)
-
-    def _read_sets(
-        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
-    ) -> list[RawRows]:
-        """Read the training rows, which are the first, and the evaluation sets."""
-        sets = [self._read(rows, device, rows is given[0], reset) for rows in given]
-        self._fitted_loss = loss = self._bound(loss, sets[0].target)
-        for rows, read in zip(given, sets, strict=True):
-            target = read.target
-            loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
-        self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
-        return sets
-
-    def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
-        """Hold rows out if early stopping needs an evaluation set and none is given."""
-        if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
-            return sets
-        if sets[0].table.workers is not ONE_WORKER:
-            return hold_out(sets[0], self._split, self._split_reads_target())
-        data, table, target, weight = sets[0]
-        split = self._split(target, weight)
-        return [
-            RawRows(
-                name,
-                table.rows(own, device),
-                target[home_of(target, device).asarray(own)],
-                weight[at] if weight.size else weight,
-            )
-            for name, own, at in zip(
-                (data, "validation"), split, map(device.asarray, split), strict=True
-            )
-        ]
-
-    def _split_reads_target(self) -> bool:
-        return self._n_classes() > 0
-
-    def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the rows to train on and those to hold out."""
-        fraction, n = self.validation_fraction, target.shape[0]
-        return split_rows(n, target, weight, fraction, self._n_classes(), self._seed)
-
-    def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
-        """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
-        X, y, weight = rows.names
-        workers = rows.workers
-        table = table_of(rows.X, workers)
-        if not table.is_binned:
-            values = read_features(
-                rows.X,
-                home_of(rows.X, device),
-                estimator=self,
-                reset=fit and reset,
-                categorical_features=self.categorical_features,
-                name=X,
-                workers=workers,
-            ).values
-            if workers is not ONE_WORKER:
-                values = agreed_table(values, self, workers)
-            table = table_of(values, workers)
-        elif fit and reset:
-            rows.X.describe(self)
-        n = table.shape[0]
-        if not device.is_gpu:
-            n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
-            reading_plan(table.shape, n_columns, device).require()
-        target = self._read_y(rows, n, home_of(rows.y, device), fit)
-        weights = read_sample_weight(rows.weight, n, device, name=weight, workers=workers)
-        weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)
-        weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
-        _require_float32(target, y)
-        _require_float32(weights, weight)
-        return RawRows(rows.data, table, target, weights)
-
-    def _class_weighted(
-        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Workers
-    ) -> Array | None:
-        return weight
-
-    def _n_categories(self) -> np.ndarray:
-        """Return the number of categories of each feature, 0 for a numeric one."""
-        categories = self._categories
-        if categories is None:
-            return np.zeros(self.n_features_in_, np.int32)
-        return categories.n_categories
-
-    @abstractmethod
-    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
-        """Read the target as float64; class numbers for a classifier."""
-
     def _read_loss(self) -> Loss:
         """Read the parameter ``loss``, before the data is known."""
         return loss_of(self.loss, self._losses, getattr(self, "quantile", None))
-
-    @abstractmethod
-    def _bound(self, loss: Loss, target: Array) -> Loss:
-        """Return the loss for the targets."""
-
-    def _n_classes(self) -> int:
-        """Return the number of classes, 0 for a regression."""
-        return 0
 
     @property
     def n_trees_per_iteration_(self) -> int:
@@ -630,21 +481,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         gain = feature_sums(self.forest_)
         return gain / (gain.sum() or 1.0)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _outputs_first(target: Array) -> Array:
     """Transpose several targets (n_rows, n_targets); one target (n_rows,) does not change."""
     return target if target.ndim == 1 else target.T.copy()
-
-
-def _require_float32(values: Array, name: str) -> None:
-    largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
-    if not largest <= LARGEST:
-        raise ValueError(
-            f"{name} has values up to {largest:.3g}, but gradients are computed in float32: "
-            f"divide it by a constant, so that none is above {LARGEST:g}."
-        )

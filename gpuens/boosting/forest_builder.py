@@ -114,7 +114,7 @@ class ForestBuilder:
         """Return the forest of all trees so far."""
         self._decode()
         if not self._trees:
-            return type(self._before).concatenate([self._before])
+            return self._before
         arrays: dict[str, Any] = {
             name: np.concatenate([tree[name] for tree in self._trees]) for name in self._trees[0]
         }
@@ -129,6 +129,8 @@ class ForestBuilder:
             arrays["linear_begin"] = np.cumsum(n_coefficients)
         offset = np.cumsum([0, *sizes], dtype=np.int64)
         added = replace(self._before.slice(0, 0), offset=offset, **arrays)
+        if not self._before.n_trees:
+            return added
         return type(self._before).concatenate([self._before, added])
 
 

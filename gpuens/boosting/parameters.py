@@ -28,11 +28,11 @@ from ..estimators.parameters import (
     check_callbacks,
     check_rules,
     integer,
-    is_count,
     monotone_constraints,
     n_features_to_look_at,
     number,
     one_of,
+    passing,
 )
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
@@ -128,7 +128,7 @@ def _can_start(value: Any) -> bool:
 
 DEPTH_OF_LEVELS = 6
 """Depth of trees that grow by levels where ``max_depth`` is None."""
-START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
+START = NONE | one_of("zero") | passing("an estimator to fit first", _can_start)
 """Valid values of ``init``."""
 AUTO_SMOOTHING = 10.0
 """The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
@@ -157,9 +157,9 @@ _METRIC = Rule((
     "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
     "for survival 'concordance'",
     "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
-), _is_metric)  # fmt: skip
+), tests=(_is_metric,))  # fmt: skip
 NORMALISATIONS = ("tree", "forest")
-FROM_ZERO_TO_ONE = number("a number in [0, 1]", lambda value: 0 <= value <= 1)
+FROM_ZERO_TO_ONE = number("a number in [0, 1]", 0.0, 1.0)
 RULES = {
     "n_estimators": one_of("auto") | COUNT,
     "grow_policy": one_of("auto", "lossguide", "depthwise", "symmetric"),
@@ -275,9 +275,31 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         cat_l2=float(estimator.cat_l2),
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
-        min_samples_split=limit(split if is_count(split) else max(2, math.ceil(split * n_rows))),
+        min_samples_split=limit(
+            int(split) if isinstance(split, Integral) else max(2, math.ceil(split * n_rows))
+        ),
         is_symmetric=int(estimator.grow_policy == "symmetric"),
     )
+
+
+def width_of(estimator: Any, loss: Loss) -> int:
+    """Return the number of values of a leaf.
+
+    Raises
+    ------
+    ValueError
+        A parameter needs a tree for each output.
+    """
+    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
+        return 1
+    for name in ("dropout", "linear_leaves", "monotonic_cst"):
+        value = getattr(estimator, name)
+        if value is not None and value is not False and value != 0:
+            raise ValueError(
+                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
+                "its default, or multi_strategy='one_output_per_tree'."
+            )
+    return loss.n_outputs
 
 
 def of_symmetric_trees(estimator: Any, params: GrowthParams) -> GrowthParams:

@@ -154,7 +154,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         given = [_training_queries(training, group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
-        return self._train(given, init)
+        return self._train(given, self._read_loss(), init)
 
     @documented(EXPLAINED, result=VALUES)
     def predict(

@@ -87,6 +87,8 @@ class BoostingRounds(Rounds):
 
     def _choose_steps(self, are_rows_watched: bool) -> None:
         training, settings = self.training, self.training.settings
+        fuses = self.fuses and can_fuse(training)
+        joins = self.fuses and can_join(training, are_rows_watched)
         gradients: Gradients
         growth: TreeGrowth
         if settings.one_tree:
@@ -97,11 +99,8 @@ class BoostingRounds(Rounds):
             growth = PieceGrowth(training, gradients)
         else:
             gradients = Gradients(training, len(self.batches[0]))
-            growth = (FusedGrowth if self.fuses and can_fuse(training) else TreeGrowth)(
-                training, gradients
-            )
+            growth = (FusedGrowth if fuses else TreeGrowth)(training, gradients)
         is_linear = settings.ridge is not None
-        joins = self.fuses and can_join(training, are_rows_watched)
         updates = LinearUpdates if is_linear else JoinedUpdates if joins else Updates
         values = LinearLeafValues if is_linear else LeafValues
         if settings.one_tree:
@@ -142,8 +141,9 @@ class BoostingRounds(Rounds):
     def begin(self, index: int) -> Round:
         """Draw the rows of a round, and adapt the loss to it."""
         training, rows = self.training, self.training.rows
+        rate = training.settings.learning_rate(index)
         loss = training.loss.at_round(index)
-        rate = loss.safe_rate(training.settings.learning_rate(index))
+        rate = loss.safe_rate(rate)
         drop = self.leave_out(index, rate)
         sample = self.sampler.draw(index)
         device, weight = training.device, training.whole_weight

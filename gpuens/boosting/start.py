@@ -1,4 +1,4 @@
-"""The predictions that boosting starts from: the parameter ``init``."""
+"""What boosting starts from: a model that training continues, and the parameter ``init``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..forest.forest import Forest
 from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
+from .data.auto_values import most_rounds
 from .data.tables import FeatureTable, table_of
 from .round_data import BoostingResult, RawRows
 
@@ -28,6 +29,44 @@ class StartsFromPredictions(ForestEstimator):
     """
 
     _fitted_loss: Loss
+    n_estimators: Any
+    warm_start: bool
+
+    def _result_before(self) -> BoostingResult | None:
+        """Return the model that a warm start continues; without a warm start, forget the model."""
+        if not hasattr(self, "forest_"):
+            return None
+        if not self.warm_start:
+            del self.forest_
+            return None
+        if self.n_estimators == "auto":
+            raise ValueError(
+                "n_estimators='auto' begins a model, and warm_start=True continues one: pass "
+                "a number of rounds, or set warm_start=False."
+            )
+        if most_rounds(self) < self.n_iter_:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be larger or equal to the "
+                f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
+                "set warm_start=False to start again."
+            )
+        return BoostingResult(
+            self.forest_, self.n_iter_, self.evals_result_, self.stopped_,
+            dropout=vars(self).get("_dropout"),
+        )  # fmt: skip
+
+    def _result_of(self, init: Any) -> BoostingResult:
+        """Take over the attributes of the model ``init`` and return its result."""
+        if type(init) is not type(self):
+            raise TypeError(
+                f"init must be a fitted {type(self).__name__}, got {type(init).__name__}."
+            )
+        if not hasattr(init, "forest_"):
+            raise ValueError(f"init must be fitted, got {init!r} before its fit.")
+        params = self.get_params(deep=False)
+        learned = {name: value for name, value in vars(init).items() if name not in params}
+        self.__dict__ = {name: getattr(self, name) for name in params} | learned
+        return BoostingResult(init.forest_, init.n_iter_, init.evals_result_, init.stopped_)
 
     def _fit_start(self, rows: RawRows, constant: np.ndarray) -> np.ndarray:
         """Fit the model that training starts from, on the training rows.

@@ -17,6 +17,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import losses as formulas
 from ..kernels.statistics.gradients import row_values
+from ..losses import Loss
 from ..losses.names import OF_TIMES
 from ..losses.survival import AFT, Cox, SurvivalLoss
 from ..survival_metrics import concordance, curve_times
@@ -113,8 +114,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         truth = loss.right_censored(loss.read_times(y, "y").T)
         return concordance(truth, risk, sample_weight=sample_weight)
 
-    def _train(self, given: list[EvalSet], init: Any) -> Any:
-        loss = self._read_loss()
+    def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
         if isinstance(loss, SurvivalLoss):
             if not (self.init is None or isinstance(self.init, str)):
                 raise ValueError(
@@ -122,7 +122,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
                     "estimator cannot be fitted to censored times."
                 )
             given = [rows._replace(y=_times_of(rows, loss)) for rows in given]
-        return super()._train(given, init)
+        return super()._train(given, loss, init)
 
     def _training_work(self, X: Any, y: Any) -> Work:
         return super()._training_work(X, None if self._loss_is(*OF_TIMES) else y)
@@ -130,6 +130,8 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
     def _complete(self, training: EvalSet) -> None:
         for name in ("unique_times_", "baseline_cumulative_hazard_"):
             self.__dict__.pop(name, None)
+        if not isinstance(self._fitted_loss, SurvivalLoss):
+            return
         loss = self._fitted_loss.among(training.workers)
         if isinstance(loss, AFT):
             self.unique_times_ = loss.observed(training.y)

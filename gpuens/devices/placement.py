@@ -56,6 +56,18 @@ class Device:
     index: int = 0
     reason: Any = field(default="", compare=False, repr=False)
     library: ArrayLibrary | None = None
+    is_gpu: bool = field(init=False, compare=False, repr=False)
+    """Whether this is a GPU, which the simulator is not."""
+    has_numpy: bool = field(init=False, compare=False, repr=False)
+    """Whether the arrays here are NumPy's."""
+    runs_ahead: bool = field(init=False, compare=False, repr=False)
+    """Whether operations return before their work is done."""
+
+    def __post_init__(self) -> None:
+        is_gpu = self.kind == "cuda"
+        object.__setattr__(self, "is_gpu", is_gpu)
+        object.__setattr__(self, "has_numpy", not is_gpu and self.library is None)
+        object.__setattr__(self, "runs_ahead", is_gpu or self.kind == "simulator")
 
     def __str__(self) -> str:
         if self.library is not None:
@@ -66,21 +78,6 @@ class Device:
     def implementation(self) -> Implementation:
         """The implementation of the operations that runs here."""
         return _IMPLEMENTATIONS.get(self.kind, Implementation.CUDA)
-
-    @property
-    def is_gpu(self) -> bool:
-        """Return whether this is a GPU, which the simulator is not."""
-        return self.kind == "cuda"
-
-    @property
-    def has_numpy(self) -> bool:
-        """Return whether the arrays here are NumPy's."""
-        return self.kind != "cuda" and self.library is None
-
-    @property
-    def runs_ahead(self) -> bool:
-        """Return whether operations return before their work is done."""
-        return self.kind in ("cuda", "simulator")
 
     @property
     def xp(self) -> ModuleType:
@@ -321,7 +318,7 @@ def gpu_of(array: Any) -> int | None:
 
 
 def resolve_device(
-    device: str, X: Any = None, *, work: Work | None = None, **others: Any
+    device: str, X: Any = None, *, work: Work | Callable[[], Work] | None = None, **others: Any
 ) -> Device:
     """Choose where to work.
 
@@ -334,9 +331,10 @@ def resolve_device(
         for arrays on a GPU: they are copied to the host. "array" is where the library of the arrays
         has them; NumPy's reference for everything that is of no library.
     X : array or data frame
-    work : Work or None
-        What is to be done, by which "auto" decides about data in host memory; None: anything
-        is worth a GPU. No GPU is looked for where it would not be used.
+    work : Work, callable or None
+        What is to be done, or a function that estimates it, by which "auto" decides about data in
+        host memory; None: anything is worth a GPU. No GPU is looked for where it would not be
+        used.
     **others : array or None
         What comes along, by argument name. Arrays in host memory are copied to the chosen
         GPU, whichever of the arguments they are.
@@ -363,6 +361,7 @@ def resolve_device(
     if simulated():
         return _resolve_simulated(device, homes)
     if device == "auto" and not homes:
+        work = work() if callable(work) else work
         if work is not None and not work.pays_on_gpu:
             return Device("cpu", reason=work)
         problem = gpu_problem() or card_problem(_current_gpu())

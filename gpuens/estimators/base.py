@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -236,7 +238,8 @@ class OnDevice:
     def _working_on(self, device: Device) -> Iterator[None]:
         with using_threads(threads_of(self.n_jobs)), device.active():
             yield
-        watch.sum_up()
+        if watch.is_due:
+            watch.sum_up()
 
     def _report_choice(self, device: Device, further: str = "") -> None:
         """Print where ``fit`` runs, why, and what else was chosen, if the estimator is verbose."""
@@ -250,6 +253,11 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
     forest_: Forest
     _averages_trees: ClassVar[bool] = False
     """Whether the mean of the trees is predicted, not their sum."""
+    _keeps_sparse: ClassVar[bool] = False
+    """Whether a sparse table is read without its zeros."""
+    _recursive_base: ClassVar[tuple[str, str]] = ("", "")
+    """The class of scikit-learn whose subclasses have partial dependence by recursion: its module
+    and its name."""
 
     def _prediction_work(self, X: Any) -> Work:
         return prediction_work(size_of(X), self.forest_.n_trees)
@@ -344,7 +352,15 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         return hasattr(self, "forest_")
 
     def __sklearn_tags__(self) -> Any:
+        """Return the tags, and become a virtual subclass of ``_recursive_base``: scikit-learn asks
+        for tags first, and before, its module may not be loaded, which takes longer than
+        training."""
+        module, name = self._recursive_base
+        base = getattr(sys.modules.get(module), name, None)
+        if isinstance(base, ABCMeta):
+            base.register(type(self))
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._keeps_sparse
         tags.array_api_support = True
         return tags

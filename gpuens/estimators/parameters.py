@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -40,23 +41,59 @@ def is_share(value: Any) -> bool:
     return is_number(value) and not isinstance(value, Integral) and 0 < float(value) < 1
 
 
+Interval = tuple[float, float]
+"""A range of numbers: the least and the largest."""
+TINY, LARGE, BELOW_ONE = math.ulp(0.0), sys.float_info.max, math.nextafter(1.0, 0.0)
+"""The least float above 0, the largest finite one, and the largest below 1: the ends of open
+ranges."""
+
+
 class Rule(NamedTuple):
-    """The values that a parameter may have.
+    """The values that a parameter may have: what any of these fields allows.
 
     options : tuple of str
         The alternatives, as error messages list them.
-    allows : callable
-        Whether a value is one of them.
+    words : tuple
+        Strings, and None.
+    switch : bool
+        Whether True and False are allowed. They are not numbers.
+    integers, floats : tuple of Interval
+        Ranges of integers, and of numbers that are not integers.
+    tests : tuple of callables
+        Return whether a value of any other kind is allowed.
     """
 
     options: tuple[str, ...]
-    allows: Callable[[Any], bool]
+    words: tuple[str | None, ...] = ()
+    switch: bool = False
+    integers: tuple[Interval, ...] = ()
+    floats: tuple[Interval, ...] = ()
+    tests: tuple[Callable[[Any], bool], ...] = ()
 
     def __or__(self, other: Rule) -> Rule:
         """Allow what either rule allows."""
         return Rule(
-            self.options + other.options, lambda value: self.allows(value) or other.allows(value)
+            self.options + other.options,
+            self.words + other.words,
+            self.switch or other.switch,
+            self.integers + other.integers,
+            self.floats + other.floats,
+            self.tests + other.tests,
         )
+
+    def allows(self, value: Any) -> bool:
+        """Return whether a value is one of those of the rule."""
+        if value is None or isinstance(value, str):
+            known = value in self.words
+        elif isinstance(value, (bool, np.bool_)):
+            known = self.switch
+        elif isinstance(value, Integral):
+            known = any(low <= int(value) <= high for low, high in self.integers)
+        elif isinstance(value, Real):
+            known = any(low <= float(value) <= high for low, high in self.floats)
+        else:
+            known = False
+        return known or any(test(value) for test in self.tests)
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError that names the parameter unless the value is allowed."""
@@ -70,30 +107,28 @@ class Rule(NamedTuple):
 def integer(least: int, most: int | None = None) -> Rule:
     """Allow integers within bounds."""
     if most is None:
-        return Rule((f"an integer >= {least}",), lambda value: is_count(value, least))
-    return Rule(
-        (f"an integer from {least} to {most}",),
-        lambda value: is_count(value, least) and int(value) <= most,
-    )
+        return Rule((f"an integer >= {least}",), integers=((least, math.inf),))
+    return Rule((f"an integer from {least} to {most}",), integers=((least, most),))
 
 
-def number(wanted: str, allows: Callable[[float], bool]) -> Rule:
-    """Allow real numbers that pass a test."""
-    return Rule((wanted,), lambda value: is_number(value) and allows(float(value)))
+def number(wanted: str, least: float, most: float) -> Rule:
+    """Allow real numbers within bounds."""
+    return Rule((wanted,), integers=((least, most),), floats=((least, most),))
 
 
-def fraction(wanted: str, allows: Callable[[float], bool]) -> Rule:
-    """Allow real numbers other than integers that pass a test."""
-    return Rule(
-        (wanted,),
-        lambda value: is_number(value) and not isinstance(value, Integral) and allows(float(value)),
-    )
+def fraction(wanted: str, least: float, most: float) -> Rule:
+    """Allow real numbers other than integers within bounds."""
+    return Rule((wanted,), floats=((least, most),))
 
 
 def one_of(*words: str) -> Rule:
     """Allow some strings."""
-    options = tuple(map(repr, words))
-    return Rule(options, lambda value: isinstance(value, str) and value in words)
+    return Rule(tuple(map(repr, words)), words)
+
+
+def passing(wanted: str, test: Callable[[Any], bool]) -> Rule:
+    """Allow what passes a test."""
+    return Rule((wanted,), tests=(test,))
 
 
 def _are_factors(value: Any) -> bool:
@@ -102,31 +137,27 @@ def _are_factors(value: Any) -> bool:
     )
 
 
-NONE = Rule(("None",), lambda value: value is None)
-SWITCH = Rule(("True", "False"), is_bool)
+NONE = Rule(("None",), words=(None,))
+SWITCH = Rule(("True", "False"), switch=True)
 COUNT = integer(1)
-VERBOSE = Rule(("a bool", "an integer >= 0"), lambda value: is_bool(value) or is_count(value, 0))
-JOBS = NONE | Rule(
-    ("an integer other than 0",),
-    lambda value: isinstance(value, Integral) and not is_bool(value) and value != 0,
-)
-POSITIVE = number("a finite number > 0", lambda value: 0 < value < math.inf)
-NOT_NEGATIVE = number("a finite number >= 0", lambda value: 0 <= value < math.inf)
-SHARE = number("a number in (0, 1]", lambda value: 0 < value <= 1)
-FLOAT_SHARE = fraction("a float in (0, 1]", lambda value: 0 < value <= 1)
+VERBOSE = Rule(("a bool", "an integer >= 0"), switch=True, integers=((0, math.inf),))
+JOBS = NONE | Rule(("an integer other than 0",), integers=((-math.inf, -1), (1, math.inf)))
+POSITIVE = number("a finite number > 0", TINY, LARGE)
+NOT_NEGATIVE = number("a finite number >= 0", 0.0, LARGE)
+SHARE = number("a number in (0, 1]", TINY, 1.0)
+FLOAT_SHARE = fraction("a float in (0, 1]", TINY, 1.0)
 FEATURES = NONE | one_of("sqrt", "log2") | COUNT | FLOAT_SHARE
 """Valid values of ``max_features``, see ``n_features_to_look_at``."""
 ROWS_TO_SPLIT = integer(2) | FLOAT_SHARE
 """Valid values of ``min_samples_split``."""
-HELD_OUT = Rule(
-    ("a number in (0, 1)", "a number of rows >= 1"),
-    lambda value: is_share(value) or is_count(value),
+HELD_OUT = fraction("a number in (0, 1)", TINY, BELOW_ONE) | Rule(
+    ("a number of rows >= 1",), integers=((1, math.inf),)
 )
-CALLABLE = Rule(("a callable",), callable)
-CLASS_FACTORS = Rule(("a dict from classes to finite numbers >= 0",), _are_factors)
+CALLABLE = passing("a callable", callable)
+CLASS_FACTORS = passing("a dict from classes to finite numbers >= 0", _are_factors)
 """A dict of factors, for ``class_weight``."""
-CLASS_FACTORS_OF_OUTPUTS = CLASS_FACTORS | Rule(
-    ("a list of these for several outputs",),
+CLASS_FACTORS_OF_OUTPUTS = CLASS_FACTORS | passing(
+    "a list of these for several outputs",
     lambda value: isinstance(value, list) and bool(value) and all(map(_are_factors, value)),
 )
 

@@ -7,12 +7,10 @@ the methods (PEP 3119) and are not derived from them.
 
 from __future__ import annotations
 
-import sys
 import warnings
-from abc import ABCMeta
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -65,21 +63,8 @@ def _codes(trees: SumOfTrees, feature: int, values: np.ndarray) -> np.ndarray:
 
 
 class HasRecursion:
-    """Mixin of estimators of trees for scikit-learn's ``partial_dependence(method="recursion")``.
-
-    They become virtual subclasses when scikit-learn asks for their tags, as it does first: before,
-    its module may not be loaded, which takes longer than training.
-    """
-
-    _recursive_base: ClassVar[tuple[str, str]]
-    """The class of scikit-learn: its module, and its name."""
-
-    def __sklearn_tags__(self) -> Any:
-        module, name = self._recursive_base
-        base = getattr(sys.modules.get(module), name, None)
-        if isinstance(base, ABCMeta):
-            base.register(type(self))
-        return super().__sklearn_tags__()  # type: ignore[misc]
+    """Mixin of estimators of trees for scikit-learn's ``partial_dependence(method="recursion")``,
+    which calls the method of those that have a ``_recursive_base`` (see ``ForestEstimator``)."""
 
     def _compute_partial_dependence_recursion(self, grid: Any, target_features: Any) -> np.ndarray:
         """Return the mean raw prediction at each point of a grid.

@@ -207,10 +207,12 @@ class Forest:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         with device.active():
-            raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=device.xp.float64)
-            raw[...] = self._on(device)[1]
+            xp = device.xp
+            raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
             if not self.n_trees:
+                raw[...] = device.asarray(self.base)[:, None]
                 return raw
+            raw[...] = self._on(device)[1]
             if not is_streamed(X, device):
                 self._add_rows(raw, X, device)
                 return raw

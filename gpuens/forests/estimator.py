@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -20,15 +21,16 @@ from ..forest.forest import Forest
 from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import Workers, current_workers
-from ..members.samples import SampledMembers, SamplingPlan, made_members
+from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers
+from ..members.samples import SampledMembers, made_members
+from ..numerics.sampling import SamplingPlan
 from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
 from ..trees.on_host import growth_on_host
 from ..trees.parameters import check_tree_parameters, work_of_trees
-from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable
+from ..trees.sharing import device_to_grow_on, require_shareable
 from ..trees.training_data import TrainingData
-from .growing import ForestGrower, pruned, warn_of_interruption
+from .growing import ForestGrower, Progress, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 
 MOST_DRAWS = 4
@@ -108,22 +110,32 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
         workers = current_workers()
+        device = self._device_to_grow_on(X, y, sample_weight, workers)
+        if self.verbose:
+            self._report_choice(device)
+        home = device if workers is ONE_WORKER else CPU  # of tables and bins
+        on_gpu = growth_on_host(device, self) if device.is_gpu else nullcontext()
+        with on_gpu, self._working_on(home), kept_on_failure(self):
+            self._fit(X, y, sample_weight, device, workers)
+        return self
+
+    def _device_to_grow_on(self, X: Any, y: Any, sample_weight: Any, workers: Workers) -> Device:
+        if workers is ONE_WORKER:
+            return resolve_device(
+                self.device, X, work=lambda: self._training_work(X, y), y=y,
+                sample_weight=sample_weight,
+            )  # fmt: skip
         require_shareable(self, workers)
-        device = device_to_grow_on(
+        return device_to_grow_on(
             self.device, X, lambda table: self._training_work(table, y), workers,
             y=y, sample_weight=sample_weight,
         )  # fmt: skip
-        self._report_choice(device)
-        home = device_to_read_on(device, workers)
-        with growth_on_host(device, self), self._working_on(home), kept_on_failure(self):
-            self._fit(X, y, sample_weight, device, workers)
-        return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
         return work_of_trees(self, size_of(X), self.n_estimators)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
-        home = device_to_read_on(device, workers)
+        home = device if workers is ONE_WORKER else CPU
         before = self._forest_before()
         if before is None:
             self._seed = seed_of(self.random_state)
@@ -185,9 +197,11 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         """Choose what a forest that has no trees yet chooses by the data."""
 
     def _report(self, data: TrainingData, before: Forest | None, device: Device) -> Any:
-        return ForestReport(self, data, before, device)
+        if self.oob_score:
+            return ForestReport(self, data, before, device)
+        return Progress(0 if before is None else before.n_trees, self.n_estimators, self.verbose)
 
-    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Progress) -> Forest:
         return grower.grow(first, n_new, report)
 
     def _require_same_problem(

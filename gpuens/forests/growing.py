@@ -22,9 +22,9 @@ from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER
 from ..kernels.statistics.samples import SampleRecords, records_of_sample
-from ..members.samples import SamplingPlan
+from ..numerics.sampling import SamplingPlan
 from ..trees.criteria import Problem
-from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
+from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key, tree_keys
 from ..trees.honest import Estimates, halves_of
 from ..trees.parameters import cart_params
 from ..trees.sharing import bring_to, grow_among_workers, leaves_of_rows
@@ -144,7 +144,7 @@ class ForestGrower:
             return self._grow_one_by_one(trees, after_batch)
         return grow_forest(
             self.data.table, self.data.problem, lambda i: self.records(trees[i]),
-            [tree_key(self.seed, t) for t in trees], self._params(), self.device,
+            tree_keys(self.seed, trees), self._params(), self.device,
             finish=self._finish(trees, self.data.problem), after_batch=after_batch,
         )  # fmt: skip
 
@@ -241,7 +241,7 @@ class ForestGrower:
     def _grow_one_by_one(self, trees: range, after_batch: AfterBatch | None) -> Forest:
         """Grow each tree with weights of its own."""
         table, params = self.data.table, self._params()
-        keys = [tree_key(self.seed, t) for t in trees]
+        keys = tree_keys(self.seed, trees)
         grown: list[Forest] = []
         try:
             for i, number in enumerate(trees):

@@ -22,6 +22,7 @@ from ..estimators.parameters import (
     COUNT,
     FLOAT_SHARE,
     SWITCH,
+    TINY,
     VERBOSE,
     check_rules,
     fraction,
@@ -56,8 +57,7 @@ AUTO_SAMPLES = 256
 _RULES = {
     "n_estimators": COUNT,
     "max_samples": one_of("auto") | COUNT | FLOAT_SHARE,
-    "contamination": one_of("auto")
-    | fraction("a float in (0, 0.5]", lambda value: 0 < value <= 0.5),
+    "contamination": one_of("auto") | fraction("a float in (0, 0.5]", TINY, 0.5),
     "max_features": COUNT | FLOAT_SHARE,
     "bootstrap": SWITCH,
     "warm_start": SWITCH,

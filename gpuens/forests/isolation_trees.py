@@ -22,7 +22,7 @@ from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
 from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
-from ..members.samples import SamplingPlan
+from ..numerics.sampling import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
 from ..trees.growth import EXACT_CELL_BYTES, grow_forest, tree_key
 from ..trees.sharing import device_to_read_on, grow_among_workers

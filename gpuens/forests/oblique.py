@@ -31,8 +31,7 @@ from ..trees.table import cart_table, side_by_side
 from ..trees.training_data import TrainingData
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .estimator import ForestOfTrees
-from .growing import ForestGrower
-from .out_of_bag import ForestReport
+from .growing import ForestGrower, Progress
 from .projections import draw_projections, scales_of
 
 TRIAL_TREES = 50
@@ -299,7 +298,7 @@ class ObliqueTrees(ForestOfTrees):
             for name in ("_begun", "_pools", "_projections"):
                 self.__dict__.pop(name, None)
 
-    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Progress) -> Forest:
         begun: Forest | None = self.__dict__.get("_begun")
         if begun is None:
             return super()._grow(grower, first, n_new, report)

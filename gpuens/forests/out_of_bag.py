@@ -30,7 +30,7 @@ def _out_of_bag_of(estimator: Any, data: TrainingData, device: Device) -> OutOfB
 
 
 class ForestReport(Progress):
-    """Progress of the growth of a forest, with out-of-bag estimates if they are wanted.
+    """Progress of the growth of a forest, with out-of-bag estimates.
 
     Parameters
     ----------
@@ -49,22 +49,20 @@ class ForestReport(Progress):
         super().__init__(n_before, estimator.n_estimators, estimator.verbose)
         self.estimator = estimator
         self.truth = data.truth
-        self.out_of_bag = _out_of_bag_of(estimator, data, device) if estimator.oob_score else None
-        if before is not None and self.out_of_bag is not None:
+        self.out_of_bag = _out_of_bag_of(estimator, data, device)
+        if before is not None:
             self.out_of_bag.add(0, before)
 
     def __call__(self, first: int, forest: Forest, records: Any) -> bool:
-        if self.out_of_bag is not None:
-            self.out_of_bag.add(self.first + first, pruned(forest, self.estimator.ccp_alpha))
+        self.out_of_bag.add(self.first + first, pruned(forest, self.estimator.ccp_alpha))
         return super().__call__(first, forest, records)
 
     def finish(self) -> None:
         """Close the progress bar and set the out-of-bag attributes."""
         super().finish()
-        if self.out_of_bag is not None:
-            self.estimator.oob_scores_path_ = self.out_of_bag.path()
-            total = self.out_of_bag.of_all_rows()
-            set_out_of_bag(self.estimator, total.mean(), self.truth)
+        self.estimator.oob_scores_path_ = self.out_of_bag.path()
+        total = self.out_of_bag.of_all_rows()
+        set_out_of_bag(self.estimator, total.mean(), self.truth)
 
 
 def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:

@@ -30,8 +30,7 @@ from ..kernels.runtime.cpu.team import get_threads
 from ..trees.criteria import host_records
 from ..trees.training_data import TrainingData
 from .forests import RandomForestRegressor
-from .growing import ForestGrower
-from .out_of_bag import ForestReport
+from .growing import ForestGrower, Progress
 
 BLOCK_ENTRIES = 2**24
 """Entries of a block that is looked up at once, one for each row and tree."""
@@ -250,7 +249,7 @@ class QuantileForestRegressor(RandomForestRegressor):
                 "or use GradientBoostingRegressor(loss='quantile'), which bounds quantiles."
             )
 
-    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Progress) -> Forest:
         kept: list[np.ndarray] = []
 
         def keep_records(batch: int, forest: Forest, records: Any) -> bool:

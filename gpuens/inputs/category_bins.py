@@ -111,17 +111,18 @@ def set_bins(codes: Codes, feature: int, bins: Array) -> None:
     codes.rows[:, feature] = bins
 
 
-def fit_binner(
+def with_bins_of_categories(
+    binner: Binner,
     X: Array,
     weight: Array | None,
     n_categories: np.ndarray,
     max_bins: int,
     seed: int,
     device: Device,
-    n_threads: int,
     n_groups: int = 1,
-) -> Binner:
-    """Fit the bins of all features as ``Binner.fit`` does, and those of categories.
+) -> CategoryBinner:
+    """Return the bins of all features: those of ``binner``, and of categories those that the rows
+    of a table want.
 
     Parameters
     ----------
@@ -130,9 +131,6 @@ def fit_binner(
     n_groups : int
         Bins for the rarest categories of a feature with more than ``max_bins`` categories.
     """
-    binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
-    if not n_categories.any():
-        return binner
     counts = count_categories(X, weight, n_categories, device)
     return with_counts(binner, counts, max_bins, n_groups, seed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -15,98 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
-from ..kernels.scalars import rng
-from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_TREE
-from ..numerics.sampling import (
-    draw_counts,
-    draw_features,
-    subset,
-    weighted_counts,
-    weighted_subset,
-)
+from ..numerics.sampling import SamplingPlan
 
 FEW_DRAWS = 10
 MOST_DRAWS = 2**31 - 1
 """Largest size of a sample, whose repetitions of a row are counted in int32."""
-SEED_BITS = np.uint64(0x7FFFFFFF)
-
-_draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
-
-
-@dataclass(frozen=True)
-class SamplingPlan:
-    """The drawing of the rows and features of each member.
-
-    Parameters
-    ----------
-    n_rows, n_draws : int
-        Of the table, and rows drawn for each member.
-    replace : bool
-        Whether rows are drawn with replacement.
-    n_features, n_feature_draws, replace_features
-        The same of the features.
-    weight : float64, shape (n_rows,), NumPy, or None
-        Chances of the rows are proportional to it.
-    seed : int
-    """
-
-    n_rows: int
-    n_draws: int
-    replace: bool
-    n_features: int
-    n_feature_draws: int
-    replace_features: bool
-    weight: np.ndarray | None
-    seed: int
-
-    @classmethod
-    def of_rows(cls, n_rows: int, n_draws: int, replace: bool, seed: int) -> SamplingPlan:
-        """Return a plan that draws rows only."""
-        return cls(n_rows, n_draws, replace, 1, 1, False, None, seed)
-
-    @property
-    def repeats_little(self) -> bool:
-        """Return whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
-        ``kernels.cart.problem``, up to a negligible chance (see ``draw_counts``)."""
-        return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
-
-    @property
-    def sees_all_features(self) -> bool:
-        """Return whether every member gets all columns of the table."""
-        return self.n_feature_draws == self.n_features and not self.replace_features
-
-    def counts(self, member: int, device: Device) -> Any:
-        """Return how often each row is in a member's sample: integers, shape (n_rows,)."""
-        if not self.replace:
-            counts = device.xp.zeros(self.n_rows, dtype=device.xp.int32)
-            counts[self._subset(member, device)] = 1
-            return counts
-        if self.weight is None:
-            return draw_counts(self.n_rows, self.n_draws, self.seed, member, device)
-        return device.asarray(weighted_counts(self.weight, self.n_draws, self.seed, member))
-
-    def rows(self, member: int) -> np.ndarray:
-        """Return a member's rows, ascending, with repetitions: int64, shape (n_draws,), NumPy."""
-        if self.replace:
-            return np.repeat(np.arange(self.n_rows), self.counts(member, CPU))
-        return self._subset(member, CPU)
-
-    def features(self, member: int) -> np.ndarray:
-        """Return a member's features, ascending: int64, shape (n_feature_draws,), NumPy."""
-        return draw_features(
-            self.n_features, self.n_feature_draws, self.replace_features, self.seed, member
-        )
-
-    def random_states(self, member: int, n: int) -> list[int]:
-        """Return seeds below 2**31 for the n parameters of a member that take one."""
-        key = np.uint64(_subkey(np.uint64(self.seed), PURPOSE_TREE, np.uint64(member)))
-        return [int(_draw(key, np.uint64(k)) & SEED_BITS) for k in range(n)]
-
-    def _subset(self, member: int, device: Device) -> Any:
-        if self.weight is None:
-            return subset(self.n_rows, self.n_draws, self.seed, member, device)
-        return device.asarray(weighted_subset(self.weight, self.n_draws, self.seed, member))
 
 
 class SampledMembers(BaseEstimator):

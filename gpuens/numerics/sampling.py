@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from ..kernels.runtime.collective import NO_ROWS, ONE_WORKER, Workers, count_of_
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS
+from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, PURPOSE_TREE
 from ..kernels.statistics.row_draws import draw_below
 from ..kernels.statistics.samples import count_draws
 
@@ -29,6 +30,7 @@ S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)
 UNIT_32 = 1.0 / 2**32
 NEVER = np.uint32(2**32 - 1)
+SEED_BITS = np.uint64(0x7FFFFFFF)
 SPARSE = 16
 """Rows for each row of a sample from which on it is drawn without a pass over all rows."""
 
@@ -36,6 +38,81 @@ PIECE_ROWS, PIECE_ROWS_ON_GPU = 2**20, 2**24
 """Rows that are drawn at once, with some 40 bytes each."""
 
 _draw, _subkey, _log = vectorise(rng.draw), vectorise(rng.subkey), vectorise(log)
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """The drawing of the rows and features of each member.
+
+    Parameters
+    ----------
+    n_rows, n_draws : int
+        Of the table, and rows drawn for each member.
+    replace : bool
+        Whether rows are drawn with replacement.
+    n_features, n_feature_draws, replace_features
+        The same of the features.
+    weight : float64, shape (n_rows,), NumPy, or None
+        Chances of the rows are proportional to it.
+    seed : int
+    """
+
+    n_rows: int
+    n_draws: int
+    replace: bool
+    n_features: int
+    n_feature_draws: int
+    replace_features: bool
+    weight: np.ndarray | None
+    seed: int
+
+    @classmethod
+    def of_rows(cls, n_rows: int, n_draws: int, replace: bool, seed: int) -> SamplingPlan:
+        """Return a plan that draws rows only."""
+        return cls(n_rows, n_draws, replace, 1, 1, False, None, seed)
+
+    @property
+    def repeats_little(self) -> bool:
+        """Return whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
+        ``kernels.cart.problem``, up to a negligible chance (see ``draw_counts``)."""
+        return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
+
+    @property
+    def sees_all_features(self) -> bool:
+        """Return whether every member gets all columns of the table."""
+        return self.n_feature_draws == self.n_features and not self.replace_features
+
+    def counts(self, member: int, device: Device) -> Any:
+        """Return how often each row is in a member's sample: integers, shape (n_rows,)."""
+        if not self.replace:
+            counts = device.xp.zeros(self.n_rows, dtype=device.xp.int32)
+            counts[self._subset(member, device)] = 1
+            return counts
+        if self.weight is None:
+            return draw_counts(self.n_rows, self.n_draws, self.seed, member, device)
+        return device.asarray(weighted_counts(self.weight, self.n_draws, self.seed, member))
+
+    def rows(self, member: int) -> np.ndarray:
+        """Return a member's rows, ascending, with repetitions: int64, shape (n_draws,), NumPy."""
+        if self.replace:
+            return np.repeat(np.arange(self.n_rows), self.counts(member, CPU))
+        return self._subset(member, CPU)
+
+    def features(self, member: int) -> np.ndarray:
+        """Return a member's features, ascending: int64, shape (n_feature_draws,), NumPy."""
+        return draw_features(
+            self.n_features, self.n_feature_draws, self.replace_features, self.seed, member
+        )
+
+    def random_states(self, member: int, n: int) -> list[int]:
+        """Return seeds below 2**31 for the n parameters of a member that take one."""
+        key = np.uint64(_subkey(np.uint64(self.seed), PURPOSE_TREE, np.uint64(member)))
+        return [int(_draw(key, np.uint64(k)) & SEED_BITS) for k in range(n)]
+
+    def _subset(self, member: int, device: Device) -> Any:
+        if self.weight is None:
+            return subset(self.n_rows, self.n_draws, self.seed, member, device)
+        return device.asarray(weighted_subset(self.weight, self.n_draws, self.seed, member))
 
 
 def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Array:

@@ -22,7 +22,7 @@ from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
 from ..losses.base import Loss
-from ..members.samples import SamplingPlan
+from ..numerics.sampling import SamplingPlan
 from ..trees.trees import SingleTree
 from .records import require
 

@@ -32,7 +32,7 @@ from ..losses import ranking as loss_ranking
 from ..losses import regression as loss_regression
 from ..losses import survival as loss_survival
 from ..losses.base import Loss
-from ..members.samples import SamplingPlan
+from ..numerics.sampling import SamplingPlan
 from .file import ModelFileError
 
 MOST_COLUMNS = 2**31 - 1

@@ -200,7 +200,7 @@ class _CutPointSample:
 
 
 def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_threads: int) -> Any:
-    """Choose the bins: those of ``inputs.category_bins.fit_binner`` for the same rows."""
+    """Choose the bins: those of a fit without batches for the same rows."""
     sampled, weight = sample_rows(survey.n_rows, reader.seed, survey.weight), survey.weight
     is_other = sampled is not None and survey.n_used < survey.n_rows  # weights are known only now
     if survey.sample is None or is_other:

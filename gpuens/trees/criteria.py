@@ -97,7 +97,7 @@ class Problem:
 
     @property
     def n_outputs(self) -> int:
-        return self.target.n_outputs
+        return self.centre.size
 
     @property
     def width(self) -> int:

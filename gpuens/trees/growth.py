@@ -65,11 +65,17 @@ def tree_key(seed: int, tree: int) -> int:
     return int(_subkey(np.uint64(seed), PURPOSE_TREE, np.uint64(tree)))
 
 
+def tree_keys(seed: int, trees: range) -> np.ndarray:
+    """Return the random key of each of some trees, uint64."""
+    keys: np.ndarray = _subkey(np.uint64(seed), PURPOSE_TREE, np.array(trees, np.uint64))
+    return keys
+
+
 def grow_forest(
     table: CartTable,
     problem: Problem,
     sample: Callable[[int], Array | SampleRecords],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | np.ndarray,
     params: CartParams,
     device: Device,
     *,
@@ -134,7 +140,7 @@ def _grow_batch(
     table: CartTable,
     problem: Problem,
     samples: list[Any],
-    keys: Sequence[int],
+    keys: Sequence[int] | np.ndarray,
     params: CartParams,
     device: Device,
 ) -> tuple[Forest, Array]:
@@ -240,18 +246,10 @@ as it is sorted."""
 
 
 def cart_plan(
-    estimator: Any,
-    shape: tuple[int, int],
-    itemsize: int,
-    device: Device,
-    *,
-    width: int = 1,
-    n_outputs: int = 1,
-    is_there: bool = False,
-    held: bool = False,
-    n_own: int | None = None,
+    estimator: Any, shape: tuple[int, int], itemsize: int, device: Device, *, width: int = 1,
+    n_outputs: int = 1, is_there: bool = False, held: bool = False, n_own: int | None = None,
     cell_bytes: int | None = None,
-) -> MemoryPlan:
+) -> MemoryPlan:  # fmt: skip
     """Plan the memory of a decision tree or a forest.
 
     Parameters
@@ -278,21 +276,17 @@ def cart_plan(
     n, n_columns = shape[0], estimator._n_columns_of(shape[1])
     n_read = n if n_own is None else n_own
     n_trees = int(getattr(estimator, "n_estimators", 1))
-    drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
-    n_drawn = max(1, int(n * drawn))
-    has_means = width == n_outputs and _grows_to_purity(estimator)  # every row may have its own
-    n_likely = 2 * _leaves_of_tree(estimator, n_drawn, LIKELY_SHARE) - 1
-    n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1 if has_means else n_likely
+    in_sample = int(n * (0.632 if getattr(estimator, "bootstrap", False) else 1.0))
+    n_likely, n_nodes = _nodes_of_tree(estimator, in_sample, width == n_outputs)
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
     table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
     free, capacity = device.memory()
-    by_row = 0
+    by_row = scratch = 0
     if capacity is None or grows_on_host(estimator):
-        of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
-        batch, scratch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree)), 0
-        if n_columns >= LEAST_FEATURES:
-            by_row = _bytes_by_row(estimator, n, n_columns, batch * n_drawn, cell_bytes)
+        of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
+        batch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree))
+        by_row = _bytes_by_row(estimator, n, n_columns, batch * max(1, in_sample), cell_bytes)
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -310,8 +304,7 @@ def cart_plan(
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
-    if held:
-        parts = {name: parts[name] for name in TO_COME}
+    parts = {name: parts[name] for name in TO_COME} if held else parts
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     shared = "" if n_own is None else f", of which a worker reads {n_own:,} rows,"
     return plan_of(f"{what} on {n:,} x {n_columns:,} values{shared}", device, parts, free, capacity)
@@ -331,7 +324,7 @@ def _bytes_by_row(
 ) -> int:
     """Return the bytes of the copy of the codes that small nodes read on the CPU. Where bins have
     one byte by chance, ``EXACT_CELL_BYTES`` has room for it."""
-    if estimator.max_bins is None and cell_bytes != 1:
+    if n_columns < LEAST_FEATURES or (estimator.max_bins is None and cell_bytes != 1):
         return 0
     depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
     looked_at, is_random = estimator._n_looked_at(n_columns), has_random_cuts(estimator)
@@ -393,8 +386,14 @@ def reading_plan(
     return replace(plan, parts=parts)
 
 
-def _grows_to_purity(estimator: Any) -> bool:
-    return estimator.min_samples_leaf == 1 and estimator.min_samples_split == 2
+def _nodes_of_tree(estimator: Any, n_rows: int, has_means: bool) -> tuple[int, int]:
+    """Return how many nodes a tree is likely to have, and how many are planned for: where it grows
+    to purity and leaves have means, every row may have its own."""
+    n_likely = 2 * _leaves_of_tree(estimator, n_rows, LIKELY_SHARE) - 1
+    is_pure = estimator.min_samples_leaf == 1 and estimator.min_samples_split == 2
+    if not (has_means and is_pure):
+        return n_likely, n_likely
+    return n_likely, 2 * _leaves_of_tree(estimator, n_rows, 1.0) - 1
 
 
 def _leaves_of_tree(estimator: Any, n_rows: int, share: float) -> int:

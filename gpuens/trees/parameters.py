@@ -9,14 +9,17 @@ from typing import Any
 
 from ..devices.policy import Work, cart_work
 from ..estimators.parameters import (
+    BELOW_ONE,
     CALLABLE,
     CLASS_FACTORS_OF_OUTPUTS,
     COUNT,
     FEATURES,
+    LARGE,
     NONE,
     NOT_NEGATIVE,
     ROWS_TO_SPLIT,
     SWITCH,
+    TINY,
     VERBOSE,
     check_rules,
     fraction,
@@ -36,21 +39,18 @@ _RULES = {
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
     "min_samples_split": ROWS_TO_SPLIT,
-    "min_samples_leaf": COUNT | fraction("a float in (0, 1)", lambda value: 0 < value < 1),
-    "min_weight_fraction_leaf": number("a number in [0, 0.5]", lambda value: 0 <= value <= 0.5),
+    "min_samples_leaf": COUNT | fraction("a float in (0, 1)", TINY, BELOW_ONE),
+    "min_weight_fraction_leaf": number("a number in [0, 0.5]", 0.0, 0.5),
     "max_features": FEATURES,
     "min_impurity_decrease": NOT_NEGATIVE,
     "ccp_alpha": NOT_NEGATIVE,
     "max_bins": NONE | integer(2, MAX_BINS),
     "n_estimators": COUNT,
-    "max_samples": NONE
-    | COUNT
-    | fraction("a finite float > 0", lambda value: 0 < value < math.inf),
+    "max_samples": NONE | COUNT | fraction("a finite float > 0", TINY, LARGE),
     "bootstrap": SWITCH,
     "oob_score": SWITCH | CALLABLE,
     "honest": SWITCH,
-    "feature_combinations": one_of("auto")
-    | number("a number >= 1", lambda value: 1 <= value < math.inf),
+    "feature_combinations": one_of("auto") | number("a number >= 1", 1.0, LARGE),
     "n_projections": one_of("auto") | COUNT,
     "warm_start": SWITCH,
     "verbose": VERBOSE,

@@ -180,7 +180,7 @@ def device_to_grow_on(
     **others : array or None
     """
     if workers is ONE_WORKER:
-        return resolve_device(device, X, work=work(X) or NO_WORK, **others)
+        return resolve_device(device, X, work=lambda: work(X) or NO_WORK, **others)
     whole = np.broadcast_to(np.float32(), (workers.n_all, size_of(X)[1]))
     own = (work(whole) or NO_WORK).among(workers.collective.size)
     return device_of_worker(device, workers, X, own, **others)

@@ -63,16 +63,10 @@ def bins_for_classes(
 
 
 def cart_table(
-    X: Array | SparseTable,
-    *,
-    n_categories: np.ndarray,
-    monotone: np.ndarray,
-    max_bins: int | None,
-    seed: int,
-    device: Device,
-    n_threads: int,
+    X: Array | SparseTable, *, n_categories: np.ndarray, monotone: np.ndarray,
+    max_bins: int | None, seed: int, device: Device, n_threads: int,
     weight: np.ndarray | None = None,
-) -> CartTable:
+) -> CartTable:  # fmt: skip
     """Return the codes of a table.
 
     Parameters

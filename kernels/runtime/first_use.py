@@ -15,7 +15,8 @@ class CompilationWatch:
 
     def __init__(self) -> None:
         self._n_kernels, self._seconds, self._since = 0, 0.0, 0.0
-        self._announced = self._summed_up = False
+        self._announced = False
+        self.is_due = False  # to be summed up
 
     def start(self, folder: str) -> None:
         """Note that a kernel is compiled now, and announce the first one."""
@@ -23,6 +24,7 @@ class CompilationWatch:
             self._n_kernels += 1
             self._since = time.perf_counter()
             announced, self._announced = self._announced, True
+            self.is_due = self.is_due or not announced
         if not announced and sys.stderr is not None:
             print(
                 "gpuens compiles kernels at their first use: once, for up to a minute. Later "
@@ -40,9 +42,9 @@ class CompilationWatch:
     def sum_up(self) -> None:
         """Print, after the first work that compiled kernels, how many they were and how long it
         took, if a person reads it: in a terminal or a notebook."""
-        if not self._announced or self._summed_up:
+        if not self.is_due:
             return
-        self._summed_up = True
+        self.is_due = False
         if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             seconds = f"{self._seconds:.1f} s"
             print(f"gpuens compiled {self._n_kernels} kernels in {seconds}.", file=sys.stderr)

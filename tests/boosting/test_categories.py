@@ -18,7 +18,8 @@ from sklearn.metrics import log_loss
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.boosting.steps.rare_categories import credible_rows
 from gpuens.devices.placement import CPU
-from gpuens.inputs.category_bins import CategoryBinner, fit_binner
+from gpuens.inputs.binning import Binner
+from gpuens.inputs.category_bins import CategoryBinner, with_bins_of_categories
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.saving import load, save
 
@@ -120,12 +121,18 @@ def test_rare_missing_and_unseen_categories_go_together():
     assert set(predicted[2:]) == {predicted[0]} and predicted[0] < predicted[1]
 
 
+def fit_binner(X, n_categories, max_bins, seed, n_groups=1):
+    numeric = Binner.fit(X, None, max_bins, seed, CPU, 1)
+    of_feature = np.array([n_categories])
+    return with_bins_of_categories(numeric, X, None, of_feature, max_bins, seed, CPU, n_groups)
+
+
 def test_more_categories_than_bins():
     """The most frequent ones keep bins of their own; predictions agree with the leaves."""
     rng = np.random.default_rng(0)
     category = np.minimum(rng.geometric(0.01, 6000), 400) - 1
     y = rng.normal(size=400)[category] + 0.1 * rng.normal(size=6000)
-    binner = fit_binner(category[:, None].astype(float), None, np.array([400]), 100, 0, CPU, 1)
+    binner = fit_binner(category[:, None].astype(float), 400, 100, 0)
     assert isinstance(binner, CategoryBinner) and binner.n_bins.tolist() == [100]
     (bins,) = binner.bins
     counts = np.bincount(category, minlength=400)
@@ -150,7 +157,7 @@ def test_rare_categories_are_hashed_into_groups(groups):
     category = np.minimum(rng.geometric(0.004, 9000), 1000) - 1
     y = rng.normal(size=1000)[category]
     X = category[:, None].astype(float)
-    (bins,) = fit_binner(X, None, np.array([1000]), 100, 3, CPU, 1, groups).bins
+    (bins,) = fit_binner(X, 1000, 100, 3, groups).bins
     counts = np.bincount(category, minlength=1000)
     hashed = bins >= 100 - groups
     assert hashed.sum() == 1000 - (100 - groups)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ...devices.memory_plan import (
     FOREST_NODE_BYTES,
@@ -29,7 +27,7 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
-from ..steps.one_tree import width_of
+from ..parameters import width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
 from .auto_values import folds_of, most_rounds
@@ -130,78 +128,50 @@ def rows_that_stay(data: DataSize, plan: MemoryPlan, left: int) -> int:
     return n if n_fit >= n else n_fit // size * size
 
 
+class _Growth(NamedTuple):
+    """What the trees of a round amount to: values of a leaf, trees that grow together, rows in the
+    sample of a tree (of this worker, and of all), most nodes of a tree and of a batch, the bytes of
+    the set of categories of a node, and whether gradients are computed piece by piece."""
+
+    width: int
+    batch: int
+    in_sample: int
+    sample_of_all: int
+    most_nodes: int
+    n_nodes: int
+    set_bytes: int
+    in_pieces: bool
+
+
 def _plan(
     estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device
 ) -> MemoryPlan:
     n, n_features = data.shape
-    n_outputs = data.n_outputs
-    table = n * n_features * data.itemsize
     n_all = data.n_all or n
     width = width_of(estimator, loss)
-    batch = 1 if width > 1 else batch_size(n_outputs, n_all, n_features, params, device)
-    of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
-    n_numbered = n_outputs // width + batch * device.runs_ahead  # trees of a round, and of the next
-    in_sample = max(1, int(n * float(estimator.subsample)))
+    batch = 1 if width > 1 else batch_size(data.n_outputs, n_all, n_features, params, device)
     sample_of_all = max(1, int(n_all * float(estimator.subsample)))
     most_nodes = fr.node_capacity(params, sample_of_all)
-    leaf = fr.leaf_type(params, sample_of_all) if device.is_gpu else np.dtype(np.int32)
-    if device.is_gpu and data.streams:
-        leaf = number_type(most_nodes)
-    n_nodes = batch * most_nodes
-    bins = code_bytes(n_features)
-    bins_of_rows = n * bins if data.bins is None else data.bins
-    set_bytes = 0 if estimator.categorical_features is None else 4 * CODE_WORDS
-    raw = 8 * n_outputs
-    target_bytes = loss.target_type(device).itemsize
+    growth = _Growth(
+        width,
+        batch,
+        max(1, int(n * float(estimator.subsample))),
+        sample_of_all,
+        most_nodes,
+        batch * most_nodes,
+        0 if estimator.categorical_features is None else 4 * CODE_WORDS,
+        data.streams and computes_pieces(estimator, loss, params, data, device),
+    )
     free, capacity = device.memory()
-    is_streamed = device.is_gpu and not data.is_there
-    pieces = 2 * PIECE_BYTES if is_streamed else table
-    histograms = messages = _histograms(n_features, n_nodes, batch, params)
-    if data.n_places is not None:
-        n_entries = fr.n_slots(n_features, n_nodes, batch, params) * data.n_places
-        histograms, messages = SPARSE_PLACE_BYTES * n_entries, SPARSE_MESSAGE_BYTES * n_entries
-    evaluated_bins = data.evaluated_bins
-    if evaluated_bins is None:
-        evaluated_bins = bins * sum(data.evaluated)
-    in_pieces = computes_pieces(estimator, loss, params, data, device)
-    if in_pieces and most_nodes <= NO_LEAF:
-        leaf = np.dtype(np.uint16)
-    parts = {
-        "table": 0 if data.is_there else min(table, pieces),
-        "target and weights": n * (target_bytes + 8 * data.weighted),
-        "table without the rows held out": table if data.splits and not is_streamed else 0,
-        "bins": 0 if data.is_binned and not device.is_gpu else bins_of_rows,
-        "raw predictions": n * raw,
-        "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
-        "gradients of all outputs": of_outputs * n,
-        "records": _record_bytes(estimator, data, device) * batch * in_sample,
-        **_bytes_of_loss(estimator, loss, data),
-        "samples and steps": _bytes_of_round(estimator, loss, data, device),
-        "leaves of the rows": leaf.itemsize * n_numbered * n,
-        "trainings that hold rows out": _bytes_of_folds(
-            estimator, n, raw, target_bytes, 12 * batch + of_outputs
-        ),
-        "trees left out": n * (raw + 4) if estimator.dropout else 0,
-        **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
-        "histograms": histograms,
-        "candidates of splits": _candidates(n_features, n_nodes, batch, set_bytes, params),
-        "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + set_bytes),
-        "trees": on_host_only(
-            capacity, _forest_bytes(estimator, n_outputs, width, params, sample_of_all)
-        ),
-        "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
-    }
+    parts = _bytes_of_rows(estimator, loss, params, data, device, growth)
+    parts |= _bytes_of_trees(estimator, params, data, growth, capacity)
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
     if data.streams and device.is_gpu:
         parts, more = _chunked(parts, data, most_nodes)
         task += more
     if data.n_all is not None:
         task += f" of {n_all:,} rows"
-        parts |= {
-            "messages": messages,
-            "nodes of the worker's rows": n_nodes * (fr.NODE.itemsize + fr.EXPANSION.itemsize),
-            **_held_out(estimator, data),
-        }
+        parts |= _held_out(estimator, data)
     if data.n_sparse is not None:
         task += (
             f" (of {data.n_sparse:,} columns those with at least "
@@ -211,13 +181,89 @@ def _plan(
     return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
 
 
-def _bytes_of_folds(estimator: Any, n: int, raw: int, target_bytes: int, trees: int) -> int:
-    """Return what the search of ``n_estimators="auto"`` takes: of each training at once raw
-    predictions, ``trees`` bytes of gradients and leaves, and weights and targets of its rows and
-    those held out."""
-    if estimator.n_estimators != "auto":
-        return 0
-    return folds_of(n) * n * (raw + 2 * (8 + target_bytes) + trees)
+def _bytes_of_rows(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device,
+    growth: _Growth,
+) -> dict[str, int]:  # fmt: skip
+    """Return the parts of a plan that grow with the rows."""
+    n, n_features = data.shape
+    width, batch, raw = growth.width, growth.batch, 8 * data.n_outputs
+    target_bytes, table = loss.target_type(device).itemsize, n * n_features * data.itemsize
+    is_streamed = device.is_gpu and not data.is_there
+    of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
+    # Trees of a round, and of the next.
+    n_numbered = data.n_outputs // width + batch * device.runs_ahead
+    leaf_bytes = _leaf_bytes(params, data, device, growth)
+    bins, evaluated_bins = code_bytes(n_features), data.evaluated_bins
+    if evaluated_bins is None:
+        evaluated_bins = bins * sum(data.evaluated)
+    bins_of_rows = n * bins if data.bins is None else data.bins
+    of_fold = raw + 2 * (8 + target_bytes) + 12 * batch + of_outputs
+    is_auto = estimator.n_estimators == "auto"
+    linear = estimator.linear_leaves
+    return {
+        "table": 0 if data.is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
+        "target and weights": n * (target_bytes + 8 * data.weighted),
+        "table without the rows held out": table if data.splits and not is_streamed else 0,
+        "bins": 0 if data.is_binned and not device.is_gpu else bins_of_rows,
+        "raw predictions": n * raw,
+        "gradients": 8 * batch * (min(n, PIECE_ROWS) if growth.in_pieces else n),
+        "gradients of all outputs": of_outputs * n,
+        "records": _record_bytes(estimator, data, device) * batch * growth.in_sample,
+        **_bytes_of_loss(estimator, loss, data),
+        "samples and steps": _bytes_of_round(estimator, loss, data, device),
+        "leaves of the rows": leaf_bytes * n_numbered * n,
+        # Of each search at once raw predictions, gradients and leaves, and weights and targets of
+        # its rows and of those held out.
+        "trainings that hold rows out": folds_of(n) * n * of_fold if is_auto else 0,
+        "trees left out": n * (raw + 4) if estimator.dropout else 0,
+        **(_linear_bytes(params, data, device, growth.n_nodes) if linear else {}),
+        "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
+    }
+
+
+def _leaf_bytes(params: GrowthParams, data: DataSize, device: Device, growth: _Growth) -> int:
+    """Return the bytes of the leaf of a row in a tree."""
+    if growth.in_pieces and growth.most_nodes <= NO_LEAF:
+        return 2
+    if not device.is_gpu:
+        return 4
+    if data.streams:
+        return number_type(growth.most_nodes).itemsize
+    return fr.leaf_type(params, growth.sample_of_all).itemsize
+
+
+def _bytes_of_trees(
+    estimator: Any, params: GrowthParams, data: DataSize, growth: _Growth, capacity: int | None
+) -> dict[str, int]:
+    """Return the parts of a plan that grow with the nodes."""
+    n_features, (width, batch, *_), n_nodes = data.shape[1], growth, growth.n_nodes
+    # Growth builds those histograms again that do not fit into the pool.
+    n_slots = fr.n_slots(n_features, n_nodes, batch, params)
+    histograms = messages = n_slots * n_features * HISTOGRAM_BYTES * (params.max_leaves != 1)
+    if data.n_places is not None:
+        n_entries = n_slots * data.n_places
+        histograms, messages = SPARSE_PLACE_BYTES * n_entries, SPARSE_MESSAGE_BYTES * n_entries
+    # The best split of each feature in the nodes that a step searches: two new nodes for each
+    # histogram, and those that are searched again.
+    n_searched = 3 * min(n_slots, n_nodes)
+    leaves = max(1, growth.sample_of_all // params.min_samples_leaf)
+    if params.max_depth < 31:
+        leaves = min(leaves, 2**params.max_depth)
+    leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
+    n_trees = int(most_rounds(estimator, growth.sample_of_all)) * data.n_outputs // width
+    finished = 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8 * width)
+    node = fr.NODE.itemsize
+    parts = {
+        "histograms": histograms,
+        "candidates of splits": n_searched * n_features * (20 + growth.set_bytes),
+        "tables of nodes": n_nodes * (node + SCRATCH_NODE_BYTES + growth.set_bytes),
+        "trees": on_host_only(capacity, finished),
+    }
+    if data.n_all is not None:
+        parts["messages"] = messages
+        parts["nodes of the worker's rows"] = n_nodes * (node + fr.EXPANSION.itemsize)
+    return parts
 
 
 def computes_pieces(
@@ -263,16 +309,16 @@ def reading_plan(shape: tuple[int, int], n_columns: int, device: Device) -> Memo
                    *device.memory())  # fmt: skip
 
 
-def _linear_bytes(estimator: Any, data: DataSize, device: Device, n_leaves: int) -> dict[str, int]:
+def _linear_bytes(
+    params: GrowthParams, data: DataSize, device: Device, n_nodes: int
+) -> dict[str, int]:
     """Return what linear functions in leaves take: the values of all rows, which a GPU would read
     in pieces otherwise, and the sums of a tree's leaves."""
-    if not estimator.linear_leaves:
-        return {}
     n_features = data.shape[1]
     n_rows = data.shape[0] + sum(data.evaluated)
     table = n_rows * n_features * data.itemsize if device.is_gpu and not data.is_there else 0
     n_path = min(n_features, PATH_FEATURES)
-    sums = 8 * n_leaves * ((n_path + 1) * (n_path + 4) // 2 + 1)
+    sums = 8 * min(params.max_leaves, n_nodes) * ((n_path + 1) * (n_path + 4) // 2 + 1)
     return {"values for linear leaves": table, "sums of linear leaves": 2 * sums}
 
 
@@ -363,31 +409,3 @@ def _record_bytes(estimator: Any, data: DataSize, device: Device) -> int:
         return 16 if device.is_gpu else 17
     has_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
     return 8 if device.is_gpu or has_sample else 4
-
-
-def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:
-    """Bytes of the pool of histograms; growth builds those again that do not fit into it."""
-    if params.max_leaves == 1:
-        return 0
-    return fr.n_slots(n_features, n_nodes, n_trees, params) * n_features * HISTOGRAM_BYTES
-
-
-def _candidates(
-    n_features: int, n_nodes: int, n_trees: int, set_bytes: int, params: GrowthParams
-) -> int:
-    """Bytes of the best split of each feature in the nodes that a step searches: two new nodes for
-    each histogram, and those that are searched again. ``set_bytes`` are those of the set of
-    categories of a node."""
-    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees, params), n_nodes)
-    return n_searched * n_features * (20 + set_bytes)
-
-
-def _forest_bytes(
-    estimator: Any, n_outputs: int, width: int, params: GrowthParams, in_sample: int
-) -> int:
-    leaves = max(1, in_sample // params.min_samples_leaf)
-    if params.max_depth < 31:
-        leaves = min(leaves, 2**params.max_depth)
-    leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
-    n_trees = int(most_rounds(estimator, in_sample)) * n_outputs // width
-    return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8 * width)

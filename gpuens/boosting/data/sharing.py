@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.placement import Device, to_numpy
-from ...estimators.training import Evaluation, TrainingState
+from ...estimators.training import TrainingState
 from ...inputs.shared_tables import dealt_rows, ranges_among
 from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Workers, objects_of_all
 from ...losses import ArrayLoss, CustomLoss, Loss
@@ -71,30 +71,20 @@ def require_shareable_on(device: Device, model: Any, loss: Loss) -> None:
         )  # fmt: skip
 
 
-def evaluations(
+def require_shareable_metrics(
     watched: Sequence[tuple[str, TrainingRows]], metrics: Sequence[Metric]
-) -> list[Evaluation]:
-    """Return the metrics of all sets, of which the training rows may be shared.
-
-    Raises
-    ------
-    NotImplementedError
-        A metric other than the loss of shared rows.
-    """
-    found = []
-    for data, rows in watched:
+) -> None:
+    """Raise NotImplementedError for a metric other than the loss of rows that are shared; the
+    evaluation sets are not."""
+    for _, rows in watched:
         for metric in metrics:
             if rows.workers is not ONE_WORKER and metric.name != "loss":
                 refuse("scoring", metric.name, "use scoring='loss', or pass eval_set")
-            found.append(Evaluation(data, metric.name, rows, metric.compute))
-    return found
 
 
 def callbacks_of_all(callbacks: Sequence[Any], workers: Workers) -> list[Any]:
     """Return the callbacks of this worker. Those of the user are called on the first worker, whose
     decision holds for all."""
-    if workers is ONE_WORKER:
-        return list(callbacks)
     everywhere = [each for each in callbacks if getattr(each, "runs_on_every_worker", False)]
     others = [each for each in callbacks if each not in everywhere]
     if not others:

@@ -15,7 +15,7 @@ from ...devices.sparse_tables import SparseTable
 from ...estimators.parameters import threads_of
 from ...forest.forest import Forest
 from ...inputs.binning import Binner
-from ...inputs.category_bins import fit_binner
+from ...inputs.category_bins import with_bins_of_categories
 from ...inputs.shared_tables import dealt_rows, entries_of_all
 from ...inputs.sparse_bins import columns_that_split, fit_sparse_binner
 from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
@@ -76,15 +76,15 @@ class FeatureTable:
         """Return the bins of the features, of all workers' rows where they share the table."""
         if self.workers is not ONE_WORKER:
             return fit_shared_binner(model, self.values, weight, self.workers, device)
-        return fit_binner(
-            self.values,
-            weight if weight.size else None,
-            model._n_categories(),
-            int(model.max_bins),
-            model._seed,
-            device,
-            threads_of(model.n_jobs),
-            int(model.cat_hash_groups),
+        given = weight if weight.size else None
+        most, seed, n_threads = int(model.max_bins), model._seed, threads_of(model.n_jobs)
+        binner = Binner.fit(self.values, given, most, seed, device, n_threads)
+        n_categories = model._n_categories()
+        if not n_categories.any():
+            return binner
+        n_groups = int(model.cat_hash_groups)
+        return with_bins_of_categories(
+            binner, self.values, given, n_categories, most, seed, device, n_groups
         )
 
     def codes(self, binner: Binner, device: Device, name: str, streams: bool) -> Any:
@@ -99,15 +99,6 @@ class FeatureTable:
     def on_host(self) -> Any:
         """Return the numbers in host memory, as estimators of other libraries take them."""
         return to_numpy(self.values)
-
-    def bytes_on_disk(self, device: Device) -> int:
-        """Return the bytes of the bins that growth maps from a file."""
-        return 0
-
-    def can_stream(self, device: Device, n_all: int | None) -> bool:
-        """Return whether growth may read the bins in the order of the rows. Workers that share the
-        rows, ``n_all``, have a growth of their own, which reads them node by node."""
-        return False
 
     def size(
         self, columns: np.ndarray | None, device: Device, n_outputs: int,
@@ -124,9 +115,6 @@ class FeatureTable:
             weighted,
             evaluated=[each.shape[0] for each in evaluated],
             is_there=not is_streamed(self.values, device),
-            is_binned=self.is_binned,
-            on_disk=self.bytes_on_disk(device),
-            can_stream=self.can_stream(device, n_all),
             n_all=n_all,
             evaluated_binned=sum(each.shape[0] for each in evaluated if each.is_binned),
         )
@@ -214,13 +202,23 @@ class BinsTable(FeatureTable):
             "know. Pass the rows as an array."
         )
 
-    def bytes_on_disk(self, device: Device) -> int:
-        if self.values.path is None or device.is_gpu:
-            return 0
-        return self.shape[0] * code_bytes(self.shape[1])
+    def size(
+        self, columns: np.ndarray | None, device: Device, n_outputs: int,
+        evaluated: Sequence[FeatureTable] = (), weighted: bool = False,
+    ) -> DataSize:  # fmt: skip
+        size = super().size(columns, device, n_outputs, evaluated, weighted)
+        return replace(size, **self.size_of_bins(device, size.n_all))
 
-    def can_stream(self, device: Device, n_all: int | None) -> bool:
-        return n_all is None and (device.is_gpu or self.values.path is not None)
+    def size_of_bins(self, device: Device, n_all: int | None) -> dict[str, Any]:
+        """Return the fields of ``DataSize`` about bins that have been made before."""
+        n_rows, n_features = self.shape
+        is_mapped = self.values.path is not None
+        return {
+            "is_binned": True,
+            "on_disk": n_rows * code_bytes(n_features) if is_mapped and not device.is_gpu else 0,
+            # Workers that share the rows have a growth of their own, which reads node by node.
+            "can_stream": n_all is None and (device.is_gpu or is_mapped),
+        }
 
 
 def table_of(values: Any, workers: Workers = ONE_WORKER) -> FeatureTable:

@@ -369,16 +369,14 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
     """A sum of trees whose training may leave some of them out (``dropout``)."""
 
     _seed: int
+    _dropout: DropoutState
     do_early_stopping_: bool
 
     def _dropout_after(
         self, before: BoostingResult | None, forest: ForestBuilder, binner: Binner
-    ) -> Dropout | None:
-        """Return the dropout of the rounds that follow, if there is any; the builder holds the
-        trees before."""
+    ) -> Dropout:
+        """Return the dropout of the rounds that follow; the builder holds the trees before."""
         settings = dropout_settings(self)
-        if settings.rate == 0.0:
-            return None
         watches = self.do_early_stopping_ and self.keep_best
         depth = int(self.n_iter_no_change) if watches else 1
         state = before.dropout if before else None
@@ -390,7 +388,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
 
     def _features_to_drop(self, before: BoostingResult | None) -> np.ndarray:
         """Return the columns that trees look at which may be left out, int32."""
-        if self.dropout == 0.0 or before is None or before.dropout is None:
+        if before is None or before.dropout is None:
             return np.empty(0, np.int32)
         used = before.forest.feature[before.forest.feature >= 0]
         return np.unique(used)
@@ -407,14 +405,6 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
             others = trees.slice(n, trees.n_trees)
             raw += table.raw_predict(replace(others, base=np.zeros_like(trees.base)), device)
         return raw
-
-    def _keep_dropout(self, state: DropoutState | None) -> None:
-        self.__dict__.pop("_dropout", None)
-        if state is not None:
-            self._dropout = state
-
-    def _kept_dropout(self) -> DropoutState | None:
-        return self.__dict__.get("_dropout")
 
 
 def _add(raw: Array, leaf: Array, value: np.ndarray) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -28,32 +27,11 @@ from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import PURPOSE_PROJECTIONS, draw, subkey
 from ...kernels.statistics.add_leaf_values import add_values_of_trees
 from ...kernels.statistics.gradients import gradients
-from ...losses import Loss
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .plain import Batch, Gradients, LeafValues, TreeGrowth, Updates, takes_newton_steps
 from .sampling import scale_statistics
 
 _draw, _subkey = vectorise(draw), vectorise(subkey)
-
-
-def width_of(estimator: Any, loss: Loss) -> int:
-    """Return the number of values of a leaf.
-
-    Raises
-    ------
-    ValueError
-        A parameter needs a tree for each output.
-    """
-    if estimator.multi_strategy == "one_output_per_tree" or loss.n_outputs == 1:
-        return 1
-    for name in ("dropout", "linear_leaves", "monotonic_cst"):
-        value = getattr(estimator, name)
-        if value is not None and value is not False and value != 0:
-            raise ValueError(
-                f"multi_strategy='multi_output_tree' does not go with {name}={value!r}: set it to "
-                "its default, or multi_strategy='one_output_per_tree'."
-            )
-    return loss.n_outputs
 
 
 class ProjectedGradients(Gradients):
@@ -87,7 +65,8 @@ class ProjectedGradients(Gradients):
             workers = self.training.rows.workers
             self.tree_totals = scale_statistics(g, h, round_.sample, device, workers)
             totals = self._scale(round_, len(outputs))
-        round_.unchecked += [own for own in (*totals, self.tree_totals) if not own.is_here]
+        if not self.tree_totals.is_here:
+            round_.unchecked.append(self.tree_totals)
         return totals
 
     def _project(self, round_: Round) -> Totals:

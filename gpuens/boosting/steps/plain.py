@@ -119,7 +119,11 @@ class RowSampler:
     @lazy_property
     def _weighted_rows(self) -> Sample:
         """The rows with a positive weight; kept, because finding them waits for a GPU."""
-        return self._uniform(1.0, 0, 0)
+        training = self._training
+        if training.rows.weight.size:
+            return self._uniform(1.0, 0, 0)
+        xp = training.device.xp
+        return Sample(xp.empty(0, dtype=xp.int32), xp.empty(0, dtype=xp.float32))
 
     @lazy_property
     def _balanced(self) -> Array:
@@ -167,7 +171,6 @@ class Gradients:
         self._check(round_, outputs, totals)
         if round_.sample.factor.size:
             totals = self._scale(round_, len(outputs))
-        round_.unchecked += [own for own in totals if not own.is_here]
         return totals
 
     def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
@@ -200,6 +203,8 @@ class Gradients:
         elif waits or totals[0].is_here:
             for own in totals:
                 loss.check_totals(own, round_.name)
+        else:
+            round_.unchecked += totals
 
     def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
         """Multiply the gradients of a sample by the factors of its rows."""
@@ -429,9 +434,8 @@ class Updates:
     def add_to_others(self, trees: list[OutputTree]) -> None:
         """Add trees to the raw predictions of the evaluation sets."""
 
-        xp = self.training.device.xp
-
         def add(tree: OutputTree) -> None:
+            xp = self.training.device.xp
             for other in self.others:
                 leaf = xp.full(other.raw.shape[1], -1, dtype=xp.int32)
                 tree.find_leaves(other.codes, leaf)

@@ -1,0 +1,171 @@
+"""The rows that boosting is trained and evaluated on: read, held out, and checked."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ...devices.placement import Device, home_of, to_numpy
+from ...estimators.validation import EvalSet, split_rows
+from ...inputs.categories import read_features
+from ...inputs.shared_tables import agreed_table
+from ...inputs.targets import read_sample_weight, weights_in_range
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
+from ...losses import Loss
+from ...tables.binned_table import BinnedTable
+from ..parameters import BoostingParameters
+from ..round_data import RawRows, Training
+from ..steps.linear_leaves import require_linear
+from .memory import reading_plan
+from .sharing import hold_out
+from .tables import table_of
+
+AUTO_EARLY_STOPPING_ROWS = 10_000
+LARGEST = 1e37
+"""Largest target and weight, well below the largest float32."""
+
+
+class ReadsRows(BoostingParameters):
+    """The part of an estimator that reads rows: a mixin of ``BoostingEstimator``."""
+
+    _seed: int
+    _fitted_loss: Loss
+    _categories: Any = None
+    n_features_in_: int
+    do_early_stopping_: bool
+
+    def _training_sets(
+        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
+    ) -> list[RawRows]:
+        """Read the training rows, which are the first, and the sets to evaluate, those that are
+        held out included."""
+        read = self._read_sets(given, loss, device, reset)
+        if self.linear_leaves:
+            require_linear(self, self._fitted_loss, [rows.table for rows in read])
+        sets, kind = self._hold_out(read, device), self._fitted_loss.target_type(device)
+        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets]
+
+    def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:
+        if self.early_stopping == "auto":
+            return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
+        return bool(self.early_stopping)
+
+    def _read_sets(
+        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
+    ) -> list[RawRows]:
+        """Read the training rows, which are the first, and the evaluation sets."""
+        sets = [self._read(rows, device, rows is given[0], reset) for rows in given]
+        self._fitted_loss = loss = self._bound(loss, sets[0].target)
+        for rows, read in zip(given, sets, strict=True):
+            target = read.target
+            loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
+        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
+        self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
+        return sets
+
+    def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
+        """Hold rows out if early stopping needs an evaluation set and none is given."""
+        if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
+            return sets
+        if sets[0].table.workers is not ONE_WORKER:
+            return hold_out(sets[0], self._split, self._split_reads_target())
+        data, table, target, weight = sets[0]
+        split = self._split(target, weight)
+        return [
+            RawRows(
+                name,
+                table.rows(own, device),
+                target[home_of(target, device).asarray(own)],
+                weight[at] if weight.size else weight,
+            )
+            for name, own, at in zip(
+                (data, "validation"), split, map(device.asarray, split), strict=True
+            )
+        ]
+
+    def _split_reads_target(self) -> bool:
+        return self._n_classes() > 0
+
+    def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the rows to train on and those to hold out."""
+        fraction, n = self.validation_fraction, target.shape[0]
+        return split_rows(n, target, weight, fraction, self._n_classes(), self._seed)
+
+    def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
+        """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
+        X, y, weight = rows.names
+        workers = rows.workers
+        values = rows.X
+        if not isinstance(values, BinnedTable):
+            values = read_features(
+                rows.X,
+                home_of(rows.X, device),
+                estimator=self,
+                reset=fit and reset,
+                categorical_features=self.categorical_features,
+                name=X,
+                workers=workers,
+            ).values
+            if workers is not ONE_WORKER:
+                values = agreed_table(values, self, workers)
+        elif fit and reset:
+            values.describe(self)
+        table = table_of(values, workers)
+        shape, shape_of_y = table.shape, tuple(getattr(rows.y, "shape", ()))
+        n = shape[0]
+        if not device.is_gpu:
+            n_targets = int(shape_of_y[1]) if len(shape_of_y) == 2 else 1
+            reading_plan(shape, n_targets + (rows.weight is not None), device).require()
+        target = self._read_y(rows, n, home_of(rows.y, device), fit)
+        weights = read_sample_weight(rows.weight, n, device, name=weight, workers=workers)
+        weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)
+        weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
+        _require_float32(target, y)
+        _require_float32(weights, weight)
+        return RawRows(rows.data, table, target, weights)
+
+    def _class_weighted(
+        self, target: Array, weight: Array | None, device: Device, fit: bool, workers: Workers
+    ) -> Array | None:
+        return weight
+
+    def _rows_to_deal(self, rows: RawRows) -> int:
+        """Return how many rows can be held out in turn."""
+        weight = rows.weight
+        return int((weight > 0).sum()) if weight.size else int(rows.table.shape[0])
+
+    def _labels_of_folds(self, training: Training) -> np.ndarray:
+        """Return what ``draw_folds`` deals the rows by."""
+        y = training.rows.y
+        return to_numpy(y).astype(np.int64) if self._n_classes() else np.empty(0, np.int64)
+
+    def _n_categories(self) -> np.ndarray:
+        """Return the number of categories of each feature, 0 for a numeric one."""
+        categories = self._categories
+        if categories is None:
+            return np.zeros(self.n_features_in_, np.int32)
+        return categories.n_categories
+
+    @abstractmethod
+    def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
+        """Read the target as float64; class numbers for a classifier."""
+
+    @abstractmethod
+    def _bound(self, loss: Loss, target: Array) -> Loss:
+        """Return the loss for the targets."""
+
+    def _n_classes(self) -> int:
+        """Return the number of classes, 0 for a regression."""
+        return 0
+
+
+def _require_float32(values: Array, name: str) -> None:
+    largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
+    if not largest <= LARGEST:
+        raise ValueError(
+            f"{name} has values up to {largest:.3g}, but gradients are computed in float32: "
+            f"divide it by a constant, so that none is above {LARGEST:g}."
+        )
