@@ -106,7 +106,10 @@ def modules() -> list[Path]:
 def test_no_name_outside_the_standard_is_taken_from_a_namespace():
     found, n_uses = [], 0
     for file in modules():
-        for use in uses(file.read_text(encoding="utf-8"), str(file.relative_to(ROOT))):
+        source = file.read_text(encoding="utf-8")
+        if not any(word in source for word in NAMESPACES + GIVE_NAMESPACES):
+            continue
+        for use in uses(source, str(file.relative_to(ROOT))):
             n_uses += 1
             if (problem := fault(use)) is not None:
                 found.append(f"{use.place}: {problem}")

@@ -30,6 +30,7 @@ from gpuens.inputs.binning import Binner
 from gpuens.kernels.runtime.cuda import fetch
 from gpuens.trees import table
 from tests.support import strict_cupy
+from tests.support.lanes import few
 
 GPU = Device("cuda", 0)
 PIECE = 4096
@@ -241,15 +242,15 @@ def test_trees_of_tables_that_stay_on_the_host(cupy, monkeypatch, case, sampled)
 
 @pytest.mark.parametrize(
     "model",
-    [
+    few([
         GradientBoostingRegressor(n_estimators=2, max_depth=3),
         RandomForestRegressor(n_estimators=1, max_depth=3),
         DecisionTreeRegressor(max_depth=3, max_bins=255),
         AdaBoostRegressor(n_estimators=2),
         BaggingRegressor(DecisionTreeRegressor(max_depth=3, max_bins=255), n_estimators=1),
-    ],
+    ], 0, 2),
     ids=lambda model: type(model).__name__,
-)
+)  # fmt: skip
 def test_memory_of_data(cupy, monkeypatch, model):
     """What training allocates outside of the kernels, with all arrays of the rows: three bytes a
     cell and forty a row. A table of the host is never on the GPU as a whole, unless it is small

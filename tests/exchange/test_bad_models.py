@@ -163,6 +163,7 @@ def test_what_is_not_a_model(tmp_path):
         gpuens.from_treelite(3)
 
 
+@pytest.mark.slow
 def test_nesting():
     deep = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for read in (gpuens.from_xgboost, gpuens.from_catboost):

@@ -293,6 +293,7 @@ def test_picture_shows_the_tree(iris):
     assert colors[0] == (1, 1, 1, 1)
 
 
+@pytest.mark.slow
 def test_font_size_is_kept(iris):
     _, texts = picture(like(iris), fontsize=5)
     assert {text.get_fontsize() for text in texts} == {5}
@@ -300,6 +301,7 @@ def test_font_size_is_kept(iris):
     assert {text.get_fontsize() for text in texts} == {12}
 
 
+@pytest.mark.slow
 def test_picture_of_categories_and_boosting():
     forest = random_tree(np.random.default_rng(1), 6, [200, 3], 1)
     figure, texts = picture(TreeView(forest, 0, [1]), show_missing=True, filled=True)

@@ -30,6 +30,7 @@ from gpuens.datasets import make_higgs_like
 from gpuens.devices.placement import to_numpy
 from gpuens.trees import growth
 from tests.support import strict_cupy
+from tests.support.lanes import few
 
 X, Y = make_higgs_like(600, random_state=0)
 GRID = {"max_leaf_nodes": [3, 8], "learning_rate": [0.1, 0.3]}
@@ -282,7 +283,7 @@ class TestArraysOnADevice:
         expected = clone(self.MODEL).set_params(device="cpu").fit(X[train], Y[train])
         assert prints(found[0]) == prints(expected)
 
-    @pytest.mark.parametrize("on_device", [True, False], ids=["X too", "X on the host"])
+    @pytest.mark.parametrize("on_device", few([True, False], 1), ids=["X too", "X on the host"])
     def test_searches(self, cupy, there, on_device):
         table = there[0] if on_device else X
         for search in (
@@ -449,16 +450,16 @@ class TestSearch:
                     raise ValueError("bad")
                 return super().fit(X, y)
 
-        settings = {"C": [float(c) for c in range(1, 21)]}
+        settings = {"C": [float(c) for c in range(14, 21)]}
         search = GridSearchCV(Half(), settings, cv=2, n_jobs=1)
         with pytest.warns(FitFailedWarning):
             search.fit(X, Y)
-        assert search.best_params_["C"] >= 18 and len(search.cv_results_["params"]) == 20
-        assert max(calls.count(c) for c in range(1, 18)) <= 2 * 2
+        assert search.best_params_["C"] >= 18 and len(search.cv_results_["params"]) == 7
+        assert max(calls.count(c) for c in range(14, 18)) <= 2 * 2
 
     @pytest.mark.parametrize(
         ("scoring", "refit", "has_best"),
-        [("accuracy", "accuracy", True), (["accuracy", "roc_auc"], False, False)],
+        few([("accuracy", "accuracy", True), (["accuracy", "roc_auc"], False, False)], 0),
     )
     def test_the_best_score_is_printed_where_there_is_one(self, capsys, scoring, refit, has_best):
         how = {"scoring": scoring, "refit": refit, "verbose": 1, "cv": 2}

@@ -214,6 +214,7 @@ class TestNumbers:
         ):  # fmt: skip
             assert copied(**none) == 0, none
 
+    @pytest.mark.slow
     def test_projections_of_oblique_forests(self):
         """Some at a time; those before are gone by then."""
         X = np.random.default_rng(0).normal(size=(20_000, 20))

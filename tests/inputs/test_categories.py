@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OrdinalEncoder
@@ -227,6 +227,7 @@ def missing_as_none(column):
 
 class TestRoundTrips:
     @given(TEXTS)
+    @settings(max_examples=25)
     def test_text(self, column):
         for X in (
             objects([[value] for value in column]),

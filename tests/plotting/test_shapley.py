@@ -16,6 +16,7 @@ from gpuens.plotting import (  # noqa: E402
     ShapleyDependenceDisplay,
     WaterfallDisplay,
 )
+from tests.support.lanes import few  # noqa: E402
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 MODEL = GradientBoostingRegressor(n_estimators=8, device="cpu").fit(X, Y)
@@ -80,7 +81,7 @@ def test_waterfall():
     assert len(WaterfallDisplay(VALUES[3], base).plot().bars_) == 10
 
 
-@pytest.mark.parametrize("width", [4.8, 6.4])
+@pytest.mark.parametrize("width", few([4.8, 6.4], 0))
 def test_values_of_a_waterfall_lie_on_no_name_and_no_edge(width):
     names = ["a_name_without_spaces_" * 3, "a name with spaces " * 3, *X.columns[2:]]
     figure, ax = plt.subplots(figsize=(width, 4.8), layout="constrained")

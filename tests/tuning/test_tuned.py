@@ -83,6 +83,7 @@ class TestResult:
     def test_another_seed_gives_another_model(self, tuned):
         assert prints(clone(tuned).set_params(random_state=1).fit(X, Y)) != prints(tuned)
 
+    @pytest.mark.slow
     def test_it_is_a_plain_estimator(self, classes, tmp_path):
         plain, frame = classes.estimator_, pd.DataFrame(X).add_prefix("x")
         assert type(plain) is GradientBoostingClassifier and plain.n_iter_ == plain.forest_.n_trees
@@ -369,6 +370,7 @@ class TestFolds:
         assert len({id(codes) for codes in seen[0].codes}) == 8
         assert prints(models[0]) == prints(models[1])
 
+    @pytest.mark.slow
     def test_a_start_at_zero_is_scored_from_zero(self):
         model = GradientBoostingRegressor(**QUICK, init="zero")
         slow = {"learning_rate": [1e-4], "max_leaf_nodes": [2]}
@@ -451,6 +453,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="in fold 0 whose weights are all 0"):
             TunedRegressor(REGRESSOR, budget=1, cv=KFold(2)).fit(X, Y, weight)
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
     def test_a_metric_that_is_not_defined_is_named(self):
         is_many = Y > np.median(Y)
