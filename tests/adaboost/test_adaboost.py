@@ -243,11 +243,9 @@ class TestBesideScikitLearn:
         assert errors[0] < errors[2] + 0.015
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "base, n, most",
-        [(None, 400, 6.5), (DecisionTreeClassifier(max_leaf_nodes=16, max_bins=255), 100, 5.3)],
-        ids=["stumps", "trees"],
-    )
+    @pytest.mark.parametrize("base, n, most", [
+        (None, 400, 6.5), (DecisionTreeClassifier(max_leaf_nodes=16, max_bins=255), 100, 5.3),
+    ], ids=["stumps", "trees"])  # fmt: skip
     def test_spambase(self, base, n, most):
         path = DATA / "spambase.npz"
         if not path.exists():

@@ -203,16 +203,10 @@ def test_models_share_the_launches_of_one(host, n_models):
     assert launches == len(AROUND_THE_GROWTH) + n_phases * ROUND + AFTER
 
 
-@pytest.mark.parametrize(
-    ("settings", "n_classes"),
-    [
-        ({"subsample": 0.5}, 2),
-        ({"monotonic_cst": [1, 0, 0, 0]}, 2),
-        ({"subsample": 0.5}, 3),
-        ({"class_weight": "balanced"}, 3),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings, n_classes", [
+    ({"subsample": 0.5}, 2), ({"monotonic_cst": [1, 0, 0, 0]}, 2), ({"subsample": 0.5}, 3),
+    ({"class_weight": "balanced"}, 3),
+], ids=str)  # fmt: skip
 def test_models_share_other_launches(host, settings, n_classes):
     """Those of rows outside the samples, of bounded values, and of classes; samples and weights may
     be those of some."""

@@ -117,25 +117,20 @@ def test_no_name_outside_the_standard_is_taken_from_a_namespace():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("code", "problem"),
-    [
-        ("device.xp.flatnonzero(x)", "xp.flatnonzero is not in the standard"),
-        ("self._xp.minimum.at(x, i, v)", "xp.minimum.at is not in the standard"),
-        ("module_of(x).concatenate([x, y])", "xp.concatenate is not in the standard"),
-        ("array_namespace(x).linalg.lstsq(x)", "xp.linalg.lstsq is not in the standard"),
-        ("xp.empty(3, xp.int32)", "xp.empty: too many positional arguments"),
-        ("xp.equal(x, y, out=z)", "xp.equal: got an unexpected keyword argument 'out'"),
-        ("xp.empty(3, dtype=np.int32)", "xp.empty: np.int32 is not a type of the namespace"),
-        ("xp.ones(3, dtype=bool)", "xp.ones: bool is not a type of the namespace"),
-        ("device.xp is np", "the namespace of an array is no library: ask the device"),
-        ("xp is module_of(x)", None),
-        ("xp.linalg.svd(x)", None),
-        ("xp.full(3, 0, dtype=xp.int32, device=place)", None),
-        ("xp.sort(*x, **y)", None),
-        ("np.flatnonzero(x)", None),
-    ],
-)
+@pytest.mark.parametrize("code, problem", [
+    ("device.xp.flatnonzero(x)", "xp.flatnonzero is not in the standard"),
+    ("self._xp.minimum.at(x, i, v)", "xp.minimum.at is not in the standard"),
+    ("module_of(x).concatenate([x, y])", "xp.concatenate is not in the standard"),
+    ("array_namespace(x).linalg.lstsq(x)", "xp.linalg.lstsq is not in the standard"),
+    ("xp.empty(3, xp.int32)", "xp.empty: too many positional arguments"),
+    ("xp.equal(x, y, out=z)", "xp.equal: got an unexpected keyword argument 'out'"),
+    ("xp.empty(3, dtype=np.int32)", "xp.empty: np.int32 is not a type of the namespace"),
+    ("xp.ones(3, dtype=bool)", "xp.ones: bool is not a type of the namespace"),
+    ("device.xp is np", "the namespace of an array is no library: ask the device"),
+    ("xp is module_of(x)", None), ("xp.linalg.svd(x)", None),
+    ("xp.full(3, 0, dtype=xp.int32, device=place)", None), ("xp.sort(*x, **y)", None),
+    ("np.flatnonzero(x)", None),
+])  # fmt: skip
 def test_what_is_found(code, problem):
     found = [fault(use) for use in uses(code, "file")]
     assert list(filter(None, found)) == ([] if problem is None else [problem])

@@ -69,15 +69,9 @@ def hard_table(n, n_features, dtype=np.float32):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        ((3000, 7), np.float32),
-        ((1500, 6), np.float64),
-        ((9, 3000), np.int64),
-        ((2000, 3), np.bool_),
-    ],
-)
+@pytest.mark.parametrize("shape, dtype", [
+    ((3000, 7), np.float32), ((1500, 6), np.float64), ((9, 3000), np.int64), ((2000, 3), np.bool_),
+])  # fmt: skip
 def test_copies(cupy, layout, shape, dtype):
     X = layout(np.random.default_rng(0).integers(0, 2**40, shape).astype(dtype))
     there = GPU.asarray(X)

@@ -92,17 +92,14 @@ class TestFitMany:
         expected = cross_val_predict(LogisticRegression(), table.tocsr(), Y, cv=3)
         np.testing.assert_array_equal(found, expected)
 
-    @pytest.mark.parametrize(
-        ("arguments", "error", "message"),
-        [
-            (([],), ValueError, "estimators is empty"),
-            ((GradientBoostingClassifier,), TypeError, "Pass instances, not classes"),
-            (([RandomForestRegressor()], {"max_depth": [1]}), TypeError, "for one estimator"),
-            ((RandomForestRegressor(), None, []), ValueError, "folds is empty"),
-            ((RandomForestRegressor(), None, object()), TypeError, "folds must be"),
-            ((RandomForestRegressor(-1),), ValueError, "n_estimators"),
-        ],
-    )
+    @pytest.mark.parametrize("arguments, error, message", [
+        (([],), ValueError, "estimators is empty"),
+        ((GradientBoostingClassifier,), TypeError, "Pass instances, not classes"),
+        (([RandomForestRegressor()], {"max_depth": [1]}), TypeError, "for one estimator"),
+        ((RandomForestRegressor(), None, []), ValueError, "folds is empty"),
+        ((RandomForestRegressor(), None, object()), TypeError, "folds must be"),
+        ((RandomForestRegressor(-1),), ValueError, "n_estimators"),
+    ])  # fmt: skip
     def test_bad_input(self, arguments, error, message):
         estimators, grid, folds = (*arguments, None, None)[:3]
         with pytest.raises(error, match=message):
@@ -382,14 +379,10 @@ class TestSearch:
         search.set_params(verbose=2).fit(X, Y)
         assert "END" in capsys.readouterr().out
 
-    @pytest.mark.parametrize(
-        ("model", "where", "step"),
-        [
-            (GradientBoostingClassifier(n_estimators=3), BoostingRounds, "finish"),
-            (RandomForestClassifier(3, n_jobs=1), growth, "_grow_batch"),
-        ],
-        ids=["boosting", "forest"],
-    )
+    @pytest.mark.parametrize("model, where, step", [
+        (GradientBoostingClassifier(n_estimators=3), BoostingRounds, "finish"),
+        (RandomForestClassifier(3, n_jobs=1), growth, "_grow_batch"),
+    ], ids=["boosting", "forest"])  # fmt: skip
     def test_an_interruption_keeps_what_is_finished(self, model, where, step, monkeypatch):
         """Ctrl-C in the middle of a training, which on its own would keep what it has."""
         fits, steps = [], []

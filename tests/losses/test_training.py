@@ -201,17 +201,11 @@ class TestExpectiles:
             assert fingerprint(models[0]) == fingerprint(models[1])
             np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
 
-    @pytest.mark.parametrize(
-        ("loss", "level"),
-        [
-            ("expectile", np.float32(0.3)),
-            ("quantile", np.float32(0.3)),
-            ("quantile", np.array([0.1, 0.9])),
-            (losses.Huber(np.float32(0.7)), None),
-            (losses.Tweedie(np.float32(1.5)), None),
-        ],
-        ids=["expectile", "quantile", "quantiles", "huber", "tweedie"],
-    )
+    @pytest.mark.parametrize("loss, level", [
+        ("expectile", np.float32(0.3)), ("quantile", np.float32(0.3)),
+        ("quantile", np.array([0.1, 0.9])), (losses.Huber(np.float32(0.7)), None),
+        (losses.Tweedie(np.float32(1.5)), None),
+    ], ids=["expectile", "quantile", "quantiles", "huber", "tweedie"])  # fmt: skip
     def test_levels_of_numpy_are_saved(self, loss, level, tmp_path):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(60, 2)), rng.uniform(size=60)

@@ -203,10 +203,9 @@ class TestTables:
 
 
 class TestBudget:
-    @pytest.mark.parametrize(
-        ("budget", "settings", "seconds"),
-        [(3, 3, np.inf), ("60s", np.inf, 60), ("5min", np.inf, 300), (" 1.5 h ", np.inf, 5400)],
-    )
+    @pytest.mark.parametrize("budget, settings, seconds", [
+        (3, 3, np.inf), ("60s", np.inf, 60), ("5min", np.inf, 300), (" 1.5 h ", np.inf, 5400),
+    ])  # fmt: skip
     def test_it_is_read(self, budget, settings, seconds):
         assert read_budget(budget) == (settings, seconds)
 
@@ -301,48 +300,25 @@ class TestBudget:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(
-        ("settings", "error", "message"),
-        [
-            (
-                {"estimator": GradientBoostingClassifier()},
-                TypeError,
-                "must be a GradientBoostingReg",
-            ),
-            (
-                {"estimator": GradientBoostingRegressor(n_estimators=5)},
-                ValueError,
-                "n_estimators='a",
-            ),
-            ({"estimator": GradientBoostingRegressor(dropout=0.1)}, ValueError, "dropout=0.0"),
-            ({"param_distributions": {}}, TypeError, "param_distributions must be"),
-            ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
-            ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
-            ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
-            ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
-            ({"verbose": "yes"}, ValueError, "verbose"),
-            (
-                {"estimator": GradientBoostingRegressor(random_state=1)},
-                ValueError,
-                "random_state=1",
-            ),
-            (
-                {"estimator": GradientBoostingRegressor(n_jobs=1)},
-                ValueError,
-                "TunedRegressor itself",
-            ),
-            ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
-            ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
-            ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
-            (
-                {"estimator": GradientBoostingRegressor(learning_rate=[0.1])},
-                ValueError,
-                "list of l",
-            ),
-            ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
-            ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
-        ],
-    )
+    @pytest.mark.parametrize("settings, error, message", [
+        ({"estimator": GradientBoostingClassifier()}, TypeError, "must be a GradientBoostingReg"),
+        ({"estimator": GradientBoostingRegressor(n_estimators=5)}, ValueError, "n_estimators='a"),
+        ({"estimator": GradientBoostingRegressor(dropout=0.1)}, ValueError, "dropout=0.0"),
+        ({"param_distributions": {}}, TypeError, "param_distributions must be"),
+        ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
+        ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
+        ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
+        ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
+        ({"verbose": "yes"}, ValueError, "verbose"),
+        ({"estimator": GradientBoostingRegressor(random_state=1)}, ValueError, "random_state=1"),
+        ({"estimator": GradientBoostingRegressor(n_jobs=1)}, ValueError, "TunedRegressor itself"),
+        ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
+        ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
+        ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
+        ({"estimator": GradientBoostingRegressor(learning_rate=[0.1])}, ValueError, "list of l"),
+        ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
+        ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
+    ])  # fmt: skip
     def test_bad_ones(self, settings, error, message):
         with pytest.raises(error, match=message):
             TunedRegressor(**{"estimator": REGRESSOR, "budget": 2, **settings}).fit(X, Y)

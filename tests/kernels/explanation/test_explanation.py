@@ -55,11 +55,9 @@ def explain_against(target: Any, laid_out: Any, X: Any, background: Any, n_outpu
 
 @pytest.mark.parametrize("with_pairs", [False, True], ids=["features", "pairs"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("kinds", "width", "n_outputs", "n"),
-    [(NUMERIC, 1, 1, 1), (CATEGORIES, 1, 3, 40), (CATEGORIES, 3, 3, 150)],
-    ids=["a row", "trees of outputs", "wide leaves"],
-)
+@pytest.mark.parametrize("kinds, width, n_outputs, n", [
+    (NUMERIC, 1, 1, 1), (CATEGORIES, 1, 3, 40), (CATEGORIES, 3, 3, 150),
+], ids=["a row", "trees of outputs", "wide leaves"])  # fmt: skip
 def test_parity(target, oracle, same, problem, kinds, width, n_outputs, n, dtype, with_pairs):
     trees, cover, X = problem(kinds, width, n_outputs, n, dtype)
     laid_out = lay_out(trees, cover, n_outputs)
@@ -70,11 +68,9 @@ def test_parity(target, oracle, same, problem, kinds, width, n_outputs, n, dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("kinds", "width", "n_outputs", "n", "n_background"),
-    [(NUMERIC, 1, 1, 1, 1), (CATEGORIES, 1, 3, 300, 7), (CATEGORIES, 3, 3, 20, 25)],
-    ids=["a row", "tables", "comparisons"],
-)
+@pytest.mark.parametrize("kinds, width, n_outputs, n, n_background", [
+    (NUMERIC, 1, 1, 1, 1), (CATEGORIES, 1, 3, 300, 7), (CATEGORIES, 3, 3, 20, 25),
+], ids=["a row", "tables", "comparisons"])  # fmt: skip
 def test_parity_against_a_background(
     target, oracle, same, problem, kinds, width, n_outputs, n, n_background, dtype
 ):
