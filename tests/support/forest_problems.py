@@ -45,6 +45,13 @@ def random_forest(
     )
 
 
+def frozen(trees: Any) -> Any:
+    """The same arrays, read-only as those of models: kernels are compiled for such."""
+    for array in trees:
+        array.flags.writeable = False
+    return trees
+
+
 def _sets(
     rng: np.random.Generator, feature: np.ndarray, n_categories: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

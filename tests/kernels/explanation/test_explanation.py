@@ -13,7 +13,13 @@ from gpuens.kernels.explanation.interventional import add_interventional, patter
 from gpuens.kernels.explanation.program import TREES_TOGETHER, DepthFirstSplits, Program, lay_out
 from gpuens.kernels.explanation.quadrature import rules_up_to
 from gpuens.kernels.prediction.traverse import Trees
-from tests.support.forest_problems import CATEGORIES, NUMERIC, awkward_values, random_forest
+from tests.support.forest_problems import (
+    CATEGORIES,
+    NUMERIC,
+    awkward_values,
+    frozen,
+    random_forest,
+)
 
 SIZES = (7, 1, 12) * 6
 assert len(SIZES) > TREES_TOGETHER
@@ -25,7 +31,7 @@ def problem(target, random_tree):
 
     def make(kinds: Any, width: int, n_outputs: int, n: int, dtype: Any) -> Any:
         rng = np.random.default_rng(n)
-        trees = random_forest(random_tree, rng, SIZES, 7, n_outputs, width, kinds)
+        trees = frozen(random_forest(random_tree, rng, SIZES, 7, n_outputs, width, kinds))
         X = awkward_values(rng, trees, target.rows(n, 3), 7, dtype)
         return trees, rng.random(trees.feature.size) + 0.01, X
 
@@ -117,7 +123,7 @@ def expected_with(trees: Trees, cover: np.ndarray, row: np.ndarray, known: set[i
 def test_values_are_the_mean_over_all_orders(random_tree, oracle):
     """The definition, on deep trees of few features: features repeat on paths."""
     rng = np.random.default_rng(3)
-    trees = random_forest(random_tree, rng, (12, 1, 25), 4)
+    trees = frozen(random_forest(random_tree, rng, (12, 1, 25), 4))
     cover = rng.random(trees.feature.size) + 0.01
     X = rng.normal(size=(3, 4))
     X[0, 1] = np.nan
