@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpuens
 from gpuens import ImportedClassifier, ImportedModelError, ImportedRegressor
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 from tests.support.small_models import (
     as_bytes,
     catboost_model,
