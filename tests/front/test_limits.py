@@ -29,7 +29,6 @@ LONG_MODULES = {
 }
 LARGE_FOLDERS = {
     "gpuens": "modules at the front door are imported by users under their names",
-    "tests/campaign": "one program, whose attacks are modules that it imports by name",
 }
 """What is larger, and why."""
 
