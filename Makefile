@@ -1,7 +1,7 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
 #   make demo         train on real data beside scikit-learn and draw the learning curve
-#   make test         what a change should pass, in about nine minutes on two cores
+#   make test         what a change should pass, in five to nine minutes on two cores
 #   make test-all     the rest: CUDA kernels of all architectures, whole suites, examples, campaign
 #   make test-newest  some of them with newer Pythons and NumPy, in .venv-3.12 and so on
 #   make conformance  scikit-learn's own tests on these estimators, as a table

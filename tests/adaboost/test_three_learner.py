@@ -170,6 +170,7 @@ class TestEdges:
 
 
 class TestInputs:
+    @pytest.mark.slow
     def test_other_containers(self):
         plain = ThreeLearnerBoostingClassifier(LogisticRegression()).fit(BIG, BIG_Y)
         expected = plain.predict(BIG)

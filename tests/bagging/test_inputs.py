@@ -32,6 +32,7 @@ from gpuens.devices.policy import boosting_work
 from gpuens.members.fitting import device_for
 from tests.support import strict_cupy
 from tests.support.errors import raises
+from tests.support.lanes import few
 from tests.support.user_estimators import (
     FailsToFit,
     NearestMean,
@@ -53,7 +54,7 @@ class TestInputs:
         model = BaggingClassifier(base).fit(frame[["color"]], C)
         assert model.score(frame[["color"]], C) == 1
 
-    @pytest.mark.parametrize("container", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+    @pytest.mark.parametrize("container", few([scipy.sparse.csr_array, scipy.sparse.csc_matrix], 0))
     def test_sparse(self, container):
         X = np.where(np.abs(XR) < 0.03, 0, XR)
         settings = {"max_features": 0.6, "oob_score": True, "n_estimators": 25}

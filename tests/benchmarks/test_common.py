@@ -40,17 +40,14 @@ class TestRecords:
         "versions": {}, "settings": {}, "results": {},
     }  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("change", "text"),
-        [
-            ('{"benchmark": "fit", "res', "is damaged: not valid JSON"),
-            ("[1]", "is not a result file: it holds a list"),
-            ({"format": 2}, "has format 2, this program reads format 1"),
-            ({"benchmark": "knit"}, "unknown program, 'knit'. Known are fit,"),
-            ({"results": [1]}, "'results' must be a dict, it holds a list"),
-            ({"date": None}, "is damaged: 'date' must be a str"),
-        ],
-    )
+    @pytest.mark.parametrize("change, text", [
+        ('{"benchmark": "fit", "res', "is damaged: not valid JSON"),
+        ("[1]", "is not a result file: it holds a list"),
+        ({"format": 2}, "has format 2, this program reads format 1"),
+        ({"benchmark": "knit"}, "unknown program, 'knit'. Known are fit,"),
+        ({"results": [1]}, "'results' must be a dict, it holds a list"),
+        ({"date": None}, "is damaged: 'date' must be a str"),
+    ])  # fmt: skip
     def test_bad_files_are_refused_by_name(self, tmp_path, change, text):
         path = tmp_path / "a.json"
         path.write_text(change if isinstance(change, str) else json.dumps(self.RECORD | change))

@@ -48,11 +48,6 @@ class TestPlan:
         if part.has_parts:
             assert set(part.cases) <= {*made.measure, *made.rare}
 
-    def test_parts_by_name(self):
-        assert chosen([]) == list(PARTS)
-        fits = [name for name in PARTS if name.startswith("fit")]
-        assert set(chosen(["small", "fit"])) == {*fits, "small"} and len(fits) == 3
-
     def test_what_is_left_over_goes_to_the_next_part(self):
         names = ["fit", "predict", "kernels"]
         found = gpu_check.deadlines(names, 1000.0)
@@ -182,16 +177,6 @@ class TestProcesses:
             "fit": {"libraries": {"gpuens": 1}}
         }
 
-    def test_half_a_file_is_not_read(self):
-        taken = []
-
-        def command(part, cases, folder, seconds):
-            half = f"open({str(folder / 'half.json')!r}, 'w').write('{{')\n"
-            return [sys.executable, "-S", "-c", half]
-
-        processes.run_part("test", ["a"], 9.0, command, lambda *one: taken.append(one))
-        assert taken == [("a", {"dropped": "no time was left for its part"})]
-
     def test_their_children_are_ended_too(self, part, tmp_path):
         part(limit=1.5)
         mark = tmp_path / "mark"
@@ -200,13 +185,6 @@ class TestProcesses:
         assert "failed" in run(text, cases="a")["a"]
         time.sleep(3.5)
         assert not mark.exists()
-
-    def test_the_environment_is_the_users(self, monkeypatch):
-        monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
-        monkeypatch.setenv("SOMETHING", "else")
-        assert processes.environment({})["SOMETHING"] == "else"
-        assert "NUMBA_ENABLE_CUDASIM" not in processes.environment({})
-        assert processes.environment({"NUMBA_ENABLE_CUDASIM": "1"})["NUMBA_ENABLE_CUDASIM"] == "1"
 
     def test_one_that_is_killed_says_so(self):
         found = run("import signal\nos.kill(os.getpid(), signal.SIGKILL)", cases="a")

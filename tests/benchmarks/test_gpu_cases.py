@@ -231,17 +231,12 @@ class TestSuites:
         left_out = [gap.partition(" ")[0] for gap in found["gaps"]]
         assert not set(left_out) & set(ran) and len(ran) > len(left_out)
 
-    @pytest.mark.parametrize(
-        ("lines", "status", "failed"),
-        [
-            (["ERROR SUMMARY: 0 errors"], 0, False),
-            (["RACECHECK SUMMARY: 0 hazards displayed"], 0, False),
-            (["ERROR SUMMARY: 3 errors"], 9, True),
-            ([], 1, True),
-            ([], None, False),
-            (["Invalid __global__ read of size 4 bytes", "    at add_tiles+0x1"], None, True),
-        ],
-    )
+    @pytest.mark.parametrize("lines, status, failed", [
+        (["ERROR SUMMARY: 0 errors"], 0, False),
+        (["RACECHECK SUMMARY: 0 hazards displayed"], 0, False),
+        (["ERROR SUMMARY: 3 errors"], 9, True), ([], 1, True), ([], None, False),
+        (["Invalid __global__ read of size 4 bytes", "    at add_tiles+0x1"], None, True),
+    ])  # fmt: skip
     def test_the_sanitizer(self, monkeypatch, lines, status, failed):
         """Errors count although its time was over."""
         monkeypatch.setattr(gpu_tests.shutil, "which", lambda name, path: f"/bin/{name}")
@@ -289,17 +284,14 @@ class TestNeeds:
         path.write_text(text)
         return needs.missing(path)
 
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("import polars as pl\nfrom pandas.api import x", ["pandas", "polars"]),
-            ("def test():\n    import polars", []),
-            ("try:\n    import polars\nexcept ImportError:\n    pass", []),
-            ("if True:\n    import polars", ["polars"]),
-            ("import pytest\npytest.importorskip('numba_cuda')\nimport numba_cuda", ["pytest"]),
-            ("from tests.support import ptx_option", ["pytest"]),
-        ],
-    )
+    @pytest.mark.parametrize("text, expected", [
+        ("import polars as pl\nfrom pandas.api import x", ["pandas", "polars"]),
+        ("def test():\n    import polars", []),
+        ("try:\n    import polars\nexcept ImportError:\n    pass", []),
+        ("if True:\n    import polars", ["polars"]),
+        ("import pytest\npytest.importorskip('numba_cuda')\nimport numba_cuda", ["pytest"]),
+        ("from tests.support import ptx_option", ["pytest"]),
+    ])  # fmt: skip
     def test_imports(self, monkeypatch, tmp_path, text, expected):
         found = self.missing(monkeypatch, tmp_path, text, "numpy", "dataclasses", "types", "typing",
                              "__future__")  # fmt: skip

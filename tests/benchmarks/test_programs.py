@@ -11,7 +11,6 @@ import pytest
 import gpuens
 from benchmarks import __main__
 from benchmarks.common.peers import BOTH, present
-from benchmarks.common.places import Host
 from benchmarks.learners import distributions, learners, oblique, ranking, survival, targets, values
 from benchmarks.programs import first_model, fit, forests, kernels, memory, predict
 
@@ -38,13 +37,6 @@ class TestFit:
         workload = run(fit, *TINY, "--with-array", "--only", "10k")["results"]["10k"]
         assert list(workload["libraries"]) == ["gpuens", "gpuens in the table's library"]
         assert workload["equal"] == {"compiled and array code": True}
-
-    def test_words_are_as_frequent_in_training_as_in_tests(self):
-        (X, y), (X_test, y_test) = (fit.words(400, state) for state in (0, 1))
-        assert X.shape == X_test.shape == (400, fit.WORDS)
-        assert all(0.0005 < part.nnz / (400 * fit.WORDS) < 0.003 for part in (X, X_test))
-        assert 0.4 < y.mean() < 0.6 and 0.4 < y_test.mean() < 0.6
-        assert (X != X_test).nnz > 0
 
 
 class TestPredict:
@@ -78,20 +70,6 @@ class TestFirstModel:
         assert seconds["total"] == pytest.approx(parts, rel=1e-4)
         assert {"gpuens.kernels", "sklearn", "numpy"} <= results["imports"]["tree"].keys()
         assert results["gaps"][0].startswith("boosting: a new process ended with 1: Attribute")
-
-    def test_processes_that_compile_have_a_cache_of_their_own(self, monkeypatch):
-        environments = []
-
-        def model(self, name, *flags, **environment):
-            environments.append(environment)
-            return {"total": 2.0, "CPU": 1.0}, ""
-
-        monkeypatch.setattr(first_model.Processes, "model", model)
-        options = argparse.Namespace(rows=50, trees=1, threads=1)
-        found = first_model.compiling(options)["medians"]
-        assert list(found) == list(first_model.COMPILED)
-        assert {own["GPUENS_KERNELS"] for own in environments} == {"compiled"}
-        assert len({own["NUMBA_CACHE_DIR"] for own in environments}) == len(found)
 
     @pytest.mark.parametrize("name", list(filter(first_model.is_ours, first_model.MODELS)))
     def test_the_estimators_take_their_parameters(self, name):
@@ -159,20 +137,6 @@ class TestKernels:
             whole = parts["fit"]["all"][0]
             assert all(0 <= seconds <= whole for seconds, _ in parts["fit"].values())
             assert list(parts["predict"])[0] == "all" and "prediction.traverse" in parts["predict"]
-
-    def test_operations_are_as_before_afterwards(self):
-        before = {(module.__name__, op): getattr(module, op) for module, op, _ in
-                  kernels.operations()}  # fmt: skip
-        with kernels.timed(Host()):
-            assert all(
-                getattr(module, op) is not before[module.__name__, op]
-                for module, op, _ in kernels.operations()
-                if (module.__name__, op) in before
-            )
-        assert before and all(
-            getattr(module, op) is before[module.__name__, op]
-            for module, op, _ in kernels.operations()
-        )
 
 
 class TestLearners:

@@ -27,6 +27,7 @@ from gpuens.boosting.auto import CatchingUp, FoldRounds, draw_folds
 from gpuens.boosting.data.auto_values import most_rounds, rate_for
 from gpuens.boosting.steps.many_models import can_meet, run_together
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
+from tests.support.lanes import few
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -67,14 +68,14 @@ def best_by_hand(cls: type, y: Any, labels: np.ndarray, loss: str) -> int:
 
 @pytest.mark.parametrize(
     ("cls", "y", "loss"),
-    [
+    few([
         (GradientBoostingRegressor, Y, "squared_error"),
         (GradientBoostingRegressor, Y, "absolute_error"),
         (GradientBoostingRegressor, TIMES, "cox"),
         (GradientBoostingClassifier, np.digitize(Y, [0.5, 1.5]), "log_loss"),
-    ],
+    ], 0, 2),
     ids=["squared error", "absolute error", "cox", "log loss"],
-)
+)  # fmt: skip
 def test_the_best_round_of_rows_held_out(cls, y, loss):
     labels = y if cls is GradientBoostingClassifier else np.empty(0, np.int64)
     expected = best_by_hand(cls, y, labels, loss)
@@ -223,6 +224,7 @@ def squared_gradients(y, score):
     return score - y, np.ones_like(y)
 
 
+@pytest.mark.slow
 def test_a_hundred_rounds_of_a_loss_without_a_value():
     model = GradientBoostingRegressor(squared_gradients, **SMALL).fit(X, Y)
     assert model.n_iter_ == 100 and model.learning_rate_ == 0.1
@@ -240,9 +242,11 @@ def error_of_arrays(y, score):
 
 @pytest.mark.parametrize(
     "scoring",
-    ["neg_mean_squared_error", negative_error, gpuens.custom_metrics.ArrayMetric(error_of_arrays)],
+    few([
+        "neg_mean_squared_error", negative_error, gpuens.custom_metrics.ArrayMetric(error_of_arrays)
+    ], "neg_mean_squared_error", 2),
     ids=["name", "callable", "arrays"],
-)
+)  # fmt: skip
 def test_functions_without_weights_see_the_rows_held_out_alone(scoring):
     by_loss = GradientBoostingRegressor(**AUTO).fit(X, Y)
     assert GradientBoostingRegressor(**AUTO, scoring=scoring).fit(X, Y).n_iter_ == by_loss.n_iter_
@@ -349,6 +353,7 @@ def test_the_shape_that_was_used_is_known(policy):
     assert same.fit(X, Y).forest_.fingerprint() == model.forest_.fingerprint()
 
 
+@pytest.mark.slow
 def test_other_limits_of_trees_are_obeyed():
     for more in ({"max_depth": 3}, {"max_leaf_nodes": 8}):
         assert GradientBoostingRegressor(**SHAPED | more).fit(X, Y).grow_policy_ == "lossguide"
@@ -395,6 +400,7 @@ def test_rows_held_out_decide_between_shapes():
     assert GradientBoostingRegressor(**SHAPED, n_estimators=5).fit(rows, smooth).n_iter_ == 5
 
 
+@pytest.mark.slow
 def test_a_search_that_goes_on_takes_the_round_that_it_had_asked_for(monkeypatch):
     """As on a GPU, where models grow together and a round begins before the last one is known."""
     rng = np.random.default_rng(0)

@@ -23,6 +23,7 @@ from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.losses import CrossEntropyNDCG, LambdaRank, PairwiseLogistic, SquaredError
 from gpuens.ranking_metrics import NDCG, MeanAveragePrecision
+from tests.support.lanes import few
 
 FEW: dict[str, Any] = {"n_estimators": 8, "min_samples_leaf": 5, "device": "cpu"}
 LOSSES = ("lambdarank", "xendcg", "pairwise")
@@ -61,7 +62,7 @@ def test_it_ranks_better_than_it_did(loss):
 
 
 @losses
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", few([False, True], 1))
 def test_one_model_everywhere(loss, weighted, monkeypatch):
     weight = np.random.default_rng(0).random(Y.size) * (np.arange(Y.size) % 5 > 0)
     few = FEW | {"n_estimators": 3, "max_depth": 3}
@@ -177,7 +178,7 @@ def clicks(n_queries: int) -> tuple[np.ndarray, ...]:
     return X, relevant, position, (relevant * seen).astype(int)
 
 
-@pytest.mark.parametrize("loss", [LambdaRank(position_l2=1e-4), PairwiseLogistic()])
+@pytest.mark.parametrize("loss", few([LambdaRank(position_l2=1e-4), PairwiseLogistic()], 0))
 def test_the_bias_of_positions_is_learned(loss):
     X, relevant, position, clicked = clicks(250)
     group = np.full(250, 10)

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 import gpuens
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor, TreeExplainer
 from gpuens.inspection import partial_dependence
+from tests.support.lanes import few
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 40, (300, 4)).astype(np.float64)
@@ -100,7 +101,7 @@ STARTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", few(STARTS, "two", "numbers", "quantiles", "poisson", "ours"))
 def test_rounds_go_on_from_another_model(name, tmp_path):
     cls, y, init, settings = STARTS[name]
     model = cls(**FEW, init=init, **settings).fit(X, y, eval_set=(X, y))

@@ -39,17 +39,14 @@ def test_imported_models_of_one_class_predict_it(theirs):
     np.testing.assert_array_equal(model.predict_proba(X), theirs.predict_proba(X))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("feature", np.full(3, 9), "feature of node 0 in tree 0 is beyond those of the model"),
-        ("threshold", np.zeros(2), "threshold must have an entry for each of the 3 nodes"),
-        ("n_features", 2**40, "The model has 1099511627776 features"),
-        ("node_count", 2**31, "node_count is"),
-        ("max_n_classes", 2**32, "tree_.value does not have 4294967296 outputs"),
-        ("impurity", None, "does not hold what scikit-learn"),
-    ],
-)
+@pytest.mark.parametrize("name, value, message", [
+    ("feature", np.full(3, 9), "feature of node 0 in tree 0 is beyond those of the model"),
+    ("threshold", np.zeros(2), "threshold must have an entry for each of the 3 nodes"),
+    ("n_features", 2**40, "The model has 1099511627776 features"),
+    ("node_count", 2**31, "node_count is"),
+    ("max_n_classes", 2**32, "tree_.value does not have 4294967296 outputs"),
+    ("impurity", None, "does not hold what scikit-learn"),
+])  # fmt: skip
 def test_damaged_trees_of_scikit_learn_are_refused(name, value, message):
     theirs = DecisionTreeRegressor(max_depth=1).fit(X, Y)
     fields = {field: getattr(theirs.tree_, field) for field in TREE}
@@ -58,15 +55,10 @@ def test_damaged_trees_of_scikit_learn_are_refused(name, value, message):
         gpuens.from_sklearn(theirs)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("n_features_in_", 2**40),
-        ("is_categorical_", np.ones(9, bool)),
-        ("_baseline_prediction", np.zeros((1, 2))),
-        ("_predictors", 3),
-    ],
-)
+@pytest.mark.parametrize("name, value", [
+    ("n_features_in_", 2**40), ("is_categorical_", np.ones(9, bool)),
+    ("_baseline_prediction", np.zeros((1, 2))), ("_predictors", 3),
+])  # fmt: skip
 def test_damaged_histogram_models_are_refused(name, value):
     theirs = HistGradientBoostingRegressor(max_iter=1, categorical_features=[0])
     theirs.fit(np.abs(X).round(), Y)
@@ -191,16 +183,12 @@ def test_source_and_header_are_replaced_together(tmp_path, monkeypatch):
     assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before and len(before) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("names", "abc", "names and categories do not match"),
-        ("names", [1, 2, 3], "names and categories do not match"),
-        ("is_categorical", "abc", "names and categories do not match"),
-        ("classes", ["a"], "index 1 is out of bounds"),
-        ("max_bins", 1e400, "infinity"),
-    ],
-)
+@pytest.mark.parametrize("name, value, message", [
+    ("names", "abc", "names and categories do not match"),
+    ("names", [1, 2, 3], "names and categories do not match"),
+    ("is_categorical", "abc", "names and categories do not match"),
+    ("classes", ["a"], "index 1 is out of bounds"), ("max_bins", 1e400, "infinity"),
+])  # fmt: skip
 def test_damaged_descriptions_of_tables_are_refused(name, value, message, tmp_path):
     path = tmp_path / "table"
     gpuens.BinnedTable.from_batches(X, y=np.where(Y > 0, "yes", "no"), path=path)
@@ -241,15 +229,11 @@ def test_shares_of_weights_that_no_sample_can_have():
         bag.fit(X, Y, np.full(40, 1e30))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        gpuens.DecisionTreeRegressor(device="cpu"),
-        gpuens.VotingRegressor([("tree", gpuens.DecisionTreeRegressor(device="cpu"))]),
-        gpuens.StagewiseRegressor(device="cpu"),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+@pytest.mark.parametrize("model", [
+    gpuens.DecisionTreeRegressor(device="cpu"),
+    gpuens.VotingRegressor([("tree", gpuens.DecisionTreeRegressor(device="cpu"))]),
+    gpuens.StagewiseRegressor(device="cpu"),
+], ids=lambda model: type(model).__name__)  # fmt: skip
 @pytest.mark.filterwarnings("error")
 def test_both_infinities_give_an_error_and_no_warning(model):
     """Their sum warned of an invalid value before the error named y."""
@@ -259,13 +243,10 @@ def test_both_infinities_give_an_error_and_no_warning(model):
         model.fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("classes", "message"),
-    [
-        ([0], "coef_ has the shape .* for 1 classes"),
-        ([0, 1, 7], "final_estimator_ knows the classes \\[0, 1, 7\\]"),
-    ],
-)
+@pytest.mark.parametrize("classes, message", [
+    ([0], "coef_ has the shape .* for 1 classes"),
+    ([0, 1, 7], "final_estimator_ knows the classes \\[0, 1, 7\\]"),
+])  # fmt: skip
 def test_meta_models_of_other_classes_are_refused(classes, message, tmp_path):
     """The file loaded, and predictions looked for a label that was not there."""
     tree = gpuens.DecisionTreeClassifier(max_depth=2, device="cpu")

@@ -62,7 +62,7 @@ class Versions(Attack):
         self.ready.touch()
 
     def _outcomes(self, python: Any, first: int) -> list[dict[str, Any]]:
-        command = [str(python), "-m", "tests.campaign.elsewhere", str(self.seed), str(first)]
+        command = [str(python), "-m", "tests.campaign.tables.elsewhere", str(self.seed), str(first)]
         settings = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         settings["NUMBA_CACHE_DIR"] = str(self.folder / "kernels")
         done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)

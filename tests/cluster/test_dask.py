@@ -197,14 +197,10 @@ def test_censored_times(client, loss):
     assert np.array_equal(own, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "is_honest"),
-    [
-        ("RandomForestClassifier", False),
-        ("ExtraTreesRegressor", False),
-        ("RandomForestRegressor", True),
-    ],
-)
+@pytest.mark.parametrize("name, is_honest", [
+    ("RandomForestClassifier", False), ("ExtraTreesRegressor", False),
+    ("RandomForestRegressor", True),
+])  # fmt: skip
 def test_forests(client, name, is_honest):
     settings: dict[str, Any] = {**PARAMS, "bootstrap": True, "oob_score": True, "n_estimators": 12}
     settings["honest"] = is_honest

@@ -25,6 +25,7 @@ from gpuens.cluster.rendezvous import Place, join_ring, open_listener
 from gpuens.cluster.ring import KEPT, SMALL, Ring, WorkerLostError
 from gpuens.cluster.rows import pieces_of, ranges_of
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK
+from tests.support.lanes import few
 from tests.support.thread_workers import HOST, PATIENCE, ring_of_threads
 
 ROOT = Path(__file__).parents[2]
@@ -256,10 +257,7 @@ def test_processes_train_the_model_of_fit():
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="the system cannot stop a process")
 @pytest.mark.parametrize(
     ("number", "heartbeat", "says"),
-    [
-        ("SIGKILL", 60.0, "closed the connection"),
-        pytest.param("SIGSTOP", 5.0, "worker 1 has not", marks=pytest.mark.slow),
-    ],
+    few([("SIGKILL", 60.0, "closed the connection"), ("SIGSTOP", 5.0, "worker 1 has not")]),
 )
 def test_a_worker_that_is_killed_or_stopped(number, heartbeat, says):
     endless = PARAMS | {"n_estimators": 100_000}

@@ -63,14 +63,10 @@ def test_the_forest_is_that_of_fit(cls, target, weighted, params, ends):
         assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
 
 
-@pytest.mark.parametrize(
-    ("weighted", "params"),
-    [
-        (False, {}),
-        (True, {"bootstrap": True, "contamination": 0.1, "max_samples": 700}),
-        (False, {"max_features": 0.4, "contamination": 0.2}),
-    ],
-)
+@pytest.mark.parametrize("weighted, params", [
+    (False, {}), (True, {"bootstrap": True, "contamination": 0.1, "max_samples": 700}),
+    (False, {"max_features": 0.4, "contamination": 0.2}),
+])  # fmt: skip
 def test_isolation_forests(weighted, params):
     model = gpuens.IsolationForest(n_estimators=9, random_state=3, device="cpu", **params)
     weight = WEIGHT if weighted else None
@@ -82,16 +78,12 @@ def test_isolation_forests(weighted, params):
             assert np.array_equal(shared.score_samples(X), plain.score_samples(X))
 
 
-@pytest.mark.parametrize(
-    ("cls", "target", "weighted", "params"),
-    [
-        (BC, "classes", False, {}),
-        (BC, "binary", False, {"voting": "hard", "max_samples": 0.3}),
-        (BC, "classes", False, {"estimator": EXACT, "max_samples": 40}),
-        (BR, "reg", True, {"bootstrap": False, "max_samples": 2000, "oob_score": False}),
-        (BR, "two", False, {"estimator": gpuens.ExtraTreeRegressor(max_bins=64, ccp_alpha=0.01)}),
-    ],
-)
+@pytest.mark.parametrize("cls, target, weighted, params", [
+    (BC, "classes", False, {}), (BC, "binary", False, {"voting": "hard", "max_samples": 0.3}),
+    (BC, "classes", False, {"estimator": EXACT, "max_samples": 40}),
+    (BR, "reg", True, {"bootstrap": False, "max_samples": 2000, "oob_score": False}),
+    (BR, "two", False, {"estimator": gpuens.ExtraTreeRegressor(max_bins=64, ccp_alpha=0.01)}),
+])  # fmt: skip
 def test_bags_of_trees(cls, target, weighted, params):
     settings = {"n_estimators": 5, "random_state": 3, "device": "cpu", "oob_score": True}
     model = cls(**settings | params)
@@ -109,14 +101,11 @@ def test_bags_of_trees(cls, target, weighted, params):
             assert np.array_equal(getattr(each, name), getattr(plain, name), equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"estimator": LinearRegression()}, r"estimator=LinearRegression\(\) is not .* use a tree"),
-        ({"max_features": 0.5}, "max_features=0.5 is not supported .* set max_features=1.0"),
-        ({"max_samples": 200}, "max_samples=200 is not supported .* use other samples"),
-    ],
-)
+@pytest.mark.parametrize("params, message", [
+    ({"estimator": LinearRegression()}, r"estimator=LinearRegression\(\) is not .* use a tree"),
+    ({"max_features": 0.5}, "max_features=0.5 is not supported .* set max_features=1.0"),
+    ({"max_samples": 200}, "max_samples=200 is not supported .* use other samples"),
+])  # fmt: skip
 def test_bags_that_workers_do_not_fit(params, message):
     with (
         sharing(Workers(Alone(), 0, 80, 80)),

@@ -82,15 +82,10 @@ def test_the_forest_is_that_of_the_cpu(cls, target, weighted, params, cupy):
         assert np.array_equal(shared.oob_scores_path_, plain.oob_scores_path_)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"bootstrap": True, "contamination": 0.1, "max_samples": 700},
-        {"max_features": 0.4, "contamination": 0.2},
-    ],
-    ids=lambda params: "-".join(params) or "plain",
-)
+@pytest.mark.parametrize("params", [
+    {}, {"bootstrap": True, "contamination": 0.1, "max_samples": 700},
+    {"max_features": 0.4, "contamination": 0.2},
+], ids=lambda params: "-".join(params) or "plain")  # fmt: skip
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_isolation_forests(kind, params, cupy):
     rows = kind(np.nan_to_num(X))

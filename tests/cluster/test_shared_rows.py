@@ -20,6 +20,7 @@ from gpuens.kernels.growth.cpu.layout import layout
 from gpuens.kernels.runtime.collective import ONE_WORKER, Alone, Workers, current_workers, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import mean_later, ordered_sum
+from tests.support.lanes import few
 from tests.support.thread_workers import cut, run_workers
 
 N = 6_500
@@ -148,7 +149,7 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
 
 @pytest.mark.parametrize(
     ("cls", "target", "weighted", "params", "ends"),
-    in_turns(CASES),
+    few(in_turns(CASES), *range(0, len(CASES), 3)),
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else None,
 )
 def test_the_model_is_that_of_fit(cls, target, weighted, params, ends):

@@ -110,15 +110,12 @@ def test_cut_points_of_a_sample_and_small_messages(monkeypatch):
                 assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("model", "target"),
-    [
-        (gpuens.RandomForestClassifier(max_depth=6, honest=True), "classes"),
-        (gpuens.RandomForestRegressor(max_bins=None, max_leaf_nodes=30), "two"),
-        (gpuens.ExtraTreesRegressor(max_bins=8, max_depth=5), "reg"),
-        (gpuens.IsolationForest(contamination=0.2), None),
-    ],
-)
+@pytest.mark.parametrize("model, target", [
+    (gpuens.RandomForestClassifier(max_depth=6, honest=True), "classes"),
+    (gpuens.RandomForestRegressor(max_bins=None, max_leaf_nodes=30), "two"),
+    (gpuens.ExtraTreesRegressor(max_bins=8, max_depth=5), "reg"),
+    (gpuens.IsolationForest(contamination=0.2), None),
+])  # fmt: skip
 def test_forests(model, target, monkeypatch):
     monkeypatch.setattr(trees_sharing, "DEALT_BYTES", 2**12)
     model.set_params(n_estimators=5, random_state=3, device="cpu")

@@ -17,6 +17,7 @@ from gpuens.combining.logistic import LogisticRegression
 from gpuens.numerics.minimise import Operator, dot, newton
 from tests.support import strict_cupy
 from tests.support.errors import raises
+from tests.support.lanes import few
 
 XR, Y = load_diabetes(return_X_y=True)
 
@@ -32,8 +33,8 @@ WEIGHTS = [None, "drawn"]
 
 class TestLogistic:
     @pytest.mark.parametrize("weight", WEIGHTS)
-    @pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
-    @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_iris])
+    @pytest.mark.parametrize("C", few([0.01, 1.0, 30.0], 1))
+    @pytest.mark.parametrize("load", few([load_breast_cancer, load_wine, load_iris], 0, 1))
     def test_it_is_scikit_learns_on_standardised_features(self, load, C, weight):
         X, y = load(return_X_y=True)
         given = None if weight is None else np.random.default_rng(0).random(len(y))

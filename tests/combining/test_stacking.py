@@ -50,6 +50,7 @@ from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression as Logistic
 from gpuens.estimators.validation import holdout_rows
 from tests.support import strict_cupy
+from tests.support.lanes import few
 from tests.support.user_estimators import NearestMean, NearestMeanWithDecisions
 
 X, C = load_wine(return_X_y=True)
@@ -342,6 +343,7 @@ class TestMembers:
         final = logistic(3).fit(found, C, weight)
         np.testing.assert_array_equal(model.final_estimator_.coef_, final.coef_)
 
+    @pytest.mark.slow
     @config_context(enable_metadata_routing=True)
     def test_metadata(self):
         weight = np.random.default_rng(0).random(len(C))
@@ -408,7 +410,7 @@ class TestData:
         assert model.score(texts, LABELS[C]) == 1 and not hasattr(model, "n_features_in_")
 
     @pytest.mark.parametrize("passthrough", [False, True])
-    @pytest.mark.parametrize("container", [scipy.sparse.csr_array, scipy.sparse.csc_array])
+    @pytest.mark.parametrize("container", few([scipy.sparse.csr_array, scipy.sparse.csc_array], 0))
     def test_sparse(self, container, passthrough):
         members = [("linear", LogisticRegression()), ("tree", TREE)]
         settings = {"final_estimator": LogisticRegression(), "passthrough": passthrough}
@@ -490,7 +492,9 @@ class KNeighborsRegressorAsClassifier(KNeighborsClassifier):
     """Neighbours by another name, to have a class of the user."""
 
 
-@pytest.mark.parametrize("problem", ["two classes", "three classes", "numbers", "sparse"])
+@pytest.mark.parametrize(
+    "problem", few(["two classes", "three classes", "numbers", "sparse"], "two classes", "sparse")
+)
 def test_boosting_trains_the_rounds_that_it_has_found_without_a_search(problem):
     kind = gpuens.GradientBoostingRegressor
     table, y = XR[:120], Y[:120]

@@ -176,6 +176,7 @@ class TestMembers:
         assert copy.estimators[0][1] is not model.estimators[0][1]
         assert copy.get_params()["a__alpha"] == 2
 
+    @pytest.mark.slow
     def test_a_search(self):
         grid = {"linear__C": [0.1, 1.0], "weights": [None, [1, 2, 3], "greedy"],
                 "bayes": ["drop", GaussianNB()]}  # fmt: skip

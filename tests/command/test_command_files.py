@@ -103,55 +103,40 @@ def test_encodings(encode, name, tmp_path):
     assert values == {"größe": [1.0, 2.0], "Ort": ["Köln", "Graz"]}
 
 
-@pytest.mark.parametrize(
-    ("cells", "options", "values"),
-    [
-        (["1,5", "2"], {}, [1.5, 2]),
-        (["1.234,5", "2"], {}, [1234.5, 2]),
-        (["1,234.5", "2"], {}, [1234.5, 2]),
-        (["1,234,567", "2"], {}, [1234567, 2]),
-        (["1.234.567", "2"], {}, [1234567, 2]),
-        (["1 234,5", "\u00a02"], {}, [1234.5, 2]),
-        (["1\u202f234.5", "2"], {}, [1234.5, 2]),
-        (["1'234.5", "2"], {}, [1234.5, 2]),
-        (["40%", "2.5 %"], {}, [0.4, 0.025]),
-        (["+1e-3", "\u22122"], {}, [0.001, -2]),
-        (["1,5E+2", ".5"], {"decimal": ","}, ["1,5E+2", ".5"]),
-        (["1,234", "5,678"], {"decimal": ","}, [1.234, 5.678]),
-        (["1,234", "5,678"], {"decimal": "."}, [1234, 5678]),
-        (["0,123", "5,678"], {}, [0.123, 5.678]),
-        (["1", "NA"], {}, [1, None]),
-        (["1", "?"], {}, [1, None]),
-        (["1", "oops"], {"missing": ("oops",)}, [1, None]),
-        (["1", "-999.0"], {"missing": ("-999",)}, [1, None]),
-        (["1", "NA"], {"missing": ()}, ["1", "NA"]),
-        (["TRUE", "false"], {}, [1, 0]),
-        (["True", "NA"], {}, [1, None]),
-        (["9007199254740993", "1"], {}, ["9007199254740993", "1"]),
-        (["1", "1 2"], {}, ["1", "1 2"]),
-        (["NA", "None"], {}, [None, None]),
-        (["NA", "x"], {}, ["NA", "x"]),
-        (["40%", "0.4"], {}, ["40%", "0.4"]),
-        (["2020-02-01", "2020-12-31 12:00"], {}, [18293, 18627.5]),
-        (["2020-02-01T00:00:00.0Z", "2020-12-31T12:00:00+02:00"], {}, [18293, 18627 + 10 / 24]),
-        (["01.02.2020", "31.12.2020"], {}, [18293, 18627]),
-        (["01.02.2020", "02.02.2020"], {}, [18293, 18294]),
-        (["1/2/2020", "12/31/2020"], {}, [18263, 18627]),
-        (["1/2/2020", "31/12/2020"], {}, [18293, 18627]),
-        (["1/2/2020", "2/2/2020"], {"dates": "day-first"}, [18293, 18294]),
-        (["1/2/2020", "2/2/2020"], {"dates": "month-first"}, [18263, 18294]),
-        (["31-12-69", "01-01-70"], {}, [-1, 0]),
-        (["20200201", "20201231"], {}, [18293, 18627]),
-        (["1 Feb 2020", "31-Dec-20"], {}, [18293, 18627]),
-        (["Feb 1, 2020", "Thu, December 31st 2020"], {}, [18293, 18627]),
-        (["1/2/2020 3:00 PM", "12/31/2020 12:00 AM"], {}, [18263.625, 18627]),
-        (["1/1/2020", "2/2/2020"], {"dates": "none"}, ["1/1/2020", "2/2/2020"]),
-        (["2020-02-30", "2020-12-31"], {}, ["2020-02-30", "2020-12-31"]),
-        (["20-02-01", "99-12-31"], {}, [18293, 10956]),
-        (["14/04/19", "25/04/1"], {}, ["14/04/19", "25/04/1"]),
-        (["9999-12-31", "0001-01-01"], {}, [2932896, -719162]),
-    ],
-)
+@pytest.mark.parametrize("cells, options, values", [
+    (["1,5", "2"], {}, [1.5, 2]), (["1.234,5", "2"], {}, [1234.5, 2]),
+    (["1,234.5", "2"], {}, [1234.5, 2]), (["1,234,567", "2"], {}, [1234567, 2]),
+    (["1.234.567", "2"], {}, [1234567, 2]), (["1 234,5", "\u00a02"], {}, [1234.5, 2]),
+    (["1\u202f234.5", "2"], {}, [1234.5, 2]), (["1'234.5", "2"], {}, [1234.5, 2]),
+    (["40%", "2.5 %"], {}, [0.4, 0.025]), (["+1e-3", "\u22122"], {}, [0.001, -2]),
+    (["1,5E+2", ".5"], {"decimal": ","}, ["1,5E+2", ".5"]),
+    (["1,234", "5,678"], {"decimal": ","}, [1.234, 5.678]),
+    (["1,234", "5,678"], {"decimal": "."}, [1234, 5678]), (["0,123", "5,678"], {}, [0.123, 5.678]),
+    (["1", "NA"], {}, [1, None]), (["1", "?"], {}, [1, None]),
+    (["1", "oops"], {"missing": ("oops",)}, [1, None]),
+    (["1", "-999.0"], {"missing": ("-999",)}, [1, None]),
+    (["1", "NA"], {"missing": ()}, ["1", "NA"]), (["TRUE", "false"], {}, [1, 0]),
+    (["True", "NA"], {}, [1, None]), (["9007199254740993", "1"], {}, ["9007199254740993", "1"]),
+    (["1", "1 2"], {}, ["1", "1 2"]), (["NA", "None"], {}, [None, None]),
+    (["NA", "x"], {}, ["NA", "x"]), (["40%", "0.4"], {}, ["40%", "0.4"]),
+    (["2020-02-01", "2020-12-31 12:00"], {}, [18293, 18627.5]),
+    (["2020-02-01T00:00:00.0Z", "2020-12-31T12:00:00+02:00"], {}, [18293, 18627 + 10 / 24]),
+    (["01.02.2020", "31.12.2020"], {}, [18293, 18627]),
+    (["01.02.2020", "02.02.2020"], {}, [18293, 18294]),
+    (["1/2/2020", "12/31/2020"], {}, [18263, 18627]),
+    (["1/2/2020", "31/12/2020"], {}, [18293, 18627]),
+    (["1/2/2020", "2/2/2020"], {"dates": "day-first"}, [18293, 18294]),
+    (["1/2/2020", "2/2/2020"], {"dates": "month-first"}, [18263, 18294]),
+    (["31-12-69", "01-01-70"], {}, [-1, 0]), (["20200201", "20201231"], {}, [18293, 18627]),
+    (["1 Feb 2020", "31-Dec-20"], {}, [18293, 18627]),
+    (["Feb 1, 2020", "Thu, December 31st 2020"], {}, [18293, 18627]),
+    (["1/2/2020 3:00 PM", "12/31/2020 12:00 AM"], {}, [18263.625, 18627]),
+    (["1/1/2020", "2/2/2020"], {"dates": "none"}, ["1/1/2020", "2/2/2020"]),
+    (["2020-02-30", "2020-12-31"], {}, ["2020-02-30", "2020-12-31"]),
+    (["20-02-01", "99-12-31"], {}, [18293, 10956]),
+    (["14/04/19", "25/04/1"], {}, ["14/04/19", "25/04/1"]),
+    (["9999-12-31", "0001-01-01"], {}, [2932896, -719162]),
+])  # fmt: skip
 def test_cells(cells, options, values, tmp_path):
     text = "a;b\n" + "".join(f"{cell};x\n" for cell in cells)
     found = learned(tmp_path, text, **options)[0]["a"]
@@ -248,34 +233,23 @@ def test_dates_that_could_be_others_are_read_as_in_training(tmp_path, capsys):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("a;b\n1,234;0,5\n5,678;1,5\n", [1.234, 5.678]),
-        ("a;b\n1,234;0.5\n5,678;1.5\n", [1234, 5678]),
-        ("a;b\n01/02/2020;31/12/2020\n03/04/2020;01/01/2020\n", [18293, 18355]),
-        ("a;b\n01/02/2020;12/31/2020\n03/04/2020;01/01/2020\n", [18263, 18325]),
-    ],
-)
+@pytest.mark.parametrize("text, values", [
+    ("a;b\n1,234;0,5\n5,678;1,5\n", [1.234, 5.678]), ("a;b\n1,234;0.5\n5,678;1.5\n", [1234, 5678]),
+    ("a;b\n01/02/2020;31/12/2020\n03/04/2020;01/01/2020\n", [18293, 18355]),
+    ("a;b\n01/02/2020;12/31/2020\n03/04/2020;01/01/2020\n", [18263, 18325]),
+])  # fmt: skip
 def test_other_columns_decide(text, values, tmp_path):
     found, notes, _ = learned(tmp_path, text)
     np.testing.assert_allclose(found["a"], values)
     assert "in column 'a' is read like other columns" in notes
 
 
-@pytest.mark.parametrize(
-    ("cells", "example"),
-    [
-        (["1", "2", "x3"], "x3"),
-        (["1,5", "1.5", "2"], "1,5"),
-        (["2020-01-01", "2020-01-02", "soon"], "soon"),
-        (["True", "False", "n.d."], "n.d."),
-        (["$5", "$6", "$7"], "$5"),
-        (["12. März 2020", "1. Mai 2020"], "12. März 2020"),
-        (["20200101", "20200102", "2020"], "2020"),
-        (["x", "y", "1"], ""),
-    ],
-)
+@pytest.mark.parametrize("cells, example", [
+    (["1", "2", "x3"], "x3"), (["1,5", "1.5", "2"], "1,5"),
+    (["2020-01-01", "2020-01-02", "soon"], "soon"), (["True", "False", "n.d."], "n.d."),
+    (["$5", "$6", "$7"], "$5"), (["12. März 2020", "1. Mai 2020"], "12. März 2020"),
+    (["20200101", "20200102", "2020"], "2020"), (["x", "y", "1"], ""),
+])  # fmt: skip
 def test_columns_that_look_like_others(cells, example, tmp_path):
     text = "a;b\n" + "".join(f"{cell};x\n" for cell in cells)
     assert learned(tmp_path, text)[2]["a"].example == example
@@ -310,17 +284,11 @@ def test_words_for_missing_values_are_classes(word, tmp_path, capsys):
     assert "rows without a target were left out: 20." in out
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        (["0", "1", ""], [0, 1]),
-        (["0.0", "1.0", ""], [0, 1]),
-        (["0", "1", "NA"], [0, 1]),
-        (["True", "False", ""], [False, True]),
-        (["TRUE", "FALSE", "NA"], [False, True]),
-        (["007", "1", ""], ["007", "1"]),
-    ],
-)
+@pytest.mark.parametrize("labels, classes", [
+    (["0", "1", ""], [0, 1]), (["0.0", "1.0", ""], [0, 1]), (["0", "1", "NA"], [0, 1]),
+    (["True", "False", ""], [False, True]), (["TRUE", "FALSE", "NA"], [False, True]),
+    (["007", "1", ""], ["007", "1"]),
+])  # fmt: skip
 def test_targets_with_an_empty_cell_stay_classes(labels, classes, tmp_path, capsys):
     y = [*np.resize(labels[:2], N - 1), labels[2]]
     text = "x,y\n" + rows(np.arange(N) % 2, y)
@@ -338,21 +306,17 @@ def test_duplicated_target_does_not_leak(tmp_path, capsys):
     assert "both named 'y'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("train", "new", "wanted"),
-    [
-        (["1", "2", "3", "S"], ["1", "2"], ["1", "2"]),
-        (["1", "2", "3", "S"], ["1.0", ""], ["1", ""]),
-        (["True", "False"], ["True", ""], ["True", ""]),
-        (["True", "False", ""], ["True", "False"], ["True", "False"]),
-        (["True", "False"], ["1", "0"], ["True", "False"]),
-        (["Köln", "Graz"], ["Ko\u0308ln", " Graz"], ["Köln", "Graz"]),
-        (["1,5", "2,5"], ["1.5", "2.5"], ["1,5", "2,5"]),
-        (["40%", "50%"], ["40.0 %", "50%"], ["40%", "50%"]),
-        (["31.12.2020", "01.02.2020"], ["2020-12-31", "2020-02-01"], ["31.12.2020", "01.02.2020"]),
-        (["31/12/2020", "01/02/2020"], ["01/02/2020", "01/02/2020"], ["01/02/2020", "01/02/2020"]),
-    ],
-)
+@pytest.mark.parametrize("train, new, wanted", [
+    (["1", "2", "3", "S"], ["1", "2"], ["1", "2"]), (["1", "2", "3", "S"], ["1.0", ""], ["1", ""]),
+    (["True", "False"], ["True", ""], ["True", ""]),
+    (["True", "False", ""], ["True", "False"], ["True", "False"]),
+    (["True", "False"], ["1", "0"], ["True", "False"]),
+    (["Köln", "Graz"], ["Ko\u0308ln", " Graz"], ["Köln", "Graz"]),
+    (["1,5", "2,5"], ["1.5", "2.5"], ["1,5", "2,5"]),
+    (["40%", "50%"], ["40.0 %", "50%"], ["40%", "50%"]),
+    (["31.12.2020", "01.02.2020"], ["2020-12-31", "2020-02-01"], ["31.12.2020", "01.02.2020"]),
+    (["31/12/2020", "01/02/2020"], ["01/02/2020", "01/02/2020"], ["01/02/2020", "01/02/2020"]),
+])  # fmt: skip
 def test_new_files_are_read_by_the_types_of_the_model(train, new, wanted, tmp_path, capsys):
     y = RNG.permutation(N) + 0.5
     mark = "," if "," in train[0] else "."
@@ -384,20 +348,13 @@ def test_parquet_files_are_read_by_the_types_of_the_model(kind, tmp_path, capsys
         np.testing.assert_allclose(found["prediction"], expected["prediction"], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("train", "new", "message"),
-    [
-        (
-            ["1", "2"],
-            ["x", "2"],
-            "'x' holds text such as 'x', but the model was trained on numbers",
-        ),
-        (["40%", "50%"], ["0.4", "0.5"], "without a percent sign"),
-        (["1", "2"], ["40%", "50%"], "with a percent sign"),
-        (["2020-01-01", "2020-01-02"], ["1", "2"], "holds numbers, but .* on dates"),
-        (["True", "False"], ["2", "3"], "holds numbers, but .* on truth values"),
-    ],
-)
+@pytest.mark.parametrize("train, new, message", [
+    (["1", "2"], ["x", "2"], "'x' holds text such as 'x', but the model was trained on numbers"),
+    (["40%", "50%"], ["0.4", "0.5"], "without a percent sign"),
+    (["1", "2"], ["40%", "50%"], "with a percent sign"),
+    (["2020-01-01", "2020-01-02"], ["1", "2"], "holds numbers, but .* on dates"),
+    (["True", "False"], ["2", "3"], "holds numbers, but .* on truth values"),
+])  # fmt: skip
 def test_other_types_than_in_training_are_refused(train, new, message, tmp_path, capsys):
     text = "x,y\n" + rows(np.resize(train, N), RNG.permutation(N) + 0.5)
     fit_and_predict(tmp_path, text, text, capsys)
@@ -406,10 +363,9 @@ def test_other_types_than_in_training_are_refused(train, new, message, tmp_path,
     assert re.search(message, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    ("train", "status"),
-    [(["1.234", "5.5"], 2), (["1,234", "5.5"], 0), (["1,234.5", "5"], 0)],
-)
+@pytest.mark.parametrize("train, status", [
+    (["1.234", "5.5"], 2), (["1,234", "5.5"], 0), (["1,234.5", "5"], 0),
+])  # fmt: skip
 def test_training_decides_only_on_marks_that_it_had(train, status, tmp_path, capsys):
     """The number 169,773 was read as thousands because training had decimal points."""
     y = RNG.permutation(N) + 0.5

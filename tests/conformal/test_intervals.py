@@ -23,6 +23,7 @@ from gpuens import (
     load,
     save,
 )
+from tests.support.lanes import few
 
 BOOSTING = GradientBoostingRegressor(n_estimators=5, device="cpu")
 FOREST = RandomForestRegressor(n_estimators=30, device="cpu", random_state=0)
@@ -55,15 +56,17 @@ class TestCoverage:
             shares.append(covered(model.fit(X[:n], y[:n]), X[n:], y[n:], coverage))
         return np.mean(shares)
 
-    @pytest.mark.parametrize("coverage", [0.5, 0.9])
+    @pytest.mark.parametrize("coverage", few([0.5, 0.9], 1))
     def test_split(self, coverage):
         model = ConformalRegressor(LinearRegression(), random_state=0, calibration_size=99)
         assert abs(self.mean(model, 150, coverage) - coverage) < 0.01
 
+    @pytest.mark.slow
     def test_folds(self):
         model = ConformalRegressor(LinearRegression(), method="cv+", random_state=0)
         assert abs(self.mean(model, 150, sets=80) - 0.9) < 0.01
 
+    @pytest.mark.slow
     def test_bags(self):
         tree = DecisionTreeRegressor(min_samples_leaf=20, max_bins=50, device="cpu", n_jobs=1)
         bag = BaggingRegressor(tree, n_estimators=20, random_state=0, device="cpu", n_jobs=1)
@@ -71,10 +74,10 @@ class TestCoverage:
 
     @pytest.mark.parametrize(
         ("few", "many"),
-        [(ConformalRegressor(OtherTree(max_depth=4, random_state=0), method="cv+", cv=2,
+        few([(ConformalRegressor(OtherTree(max_depth=4, random_state=0), method="cv+", cv=2,
                              random_state=0), {"cv": 20}),
          (ConformalRegressor(RandomForestRegressor(15, device="cpu", n_jobs=1, random_state=0),
-                             method="bag"), {"estimator__n_estimators": 150})],
+                             method="bag"), {"estimator__n_estimators": 150})], 0),
         ids=["folds", "members"],
     )  # fmt: skip
     def test_models_that_differ_cover_more(self, few, many):

@@ -36,17 +36,13 @@ def test_tiny_weights_are_scaled_by_a_power_of_two(scale):
     np.testing.assert_array_equal(tiny.predict(X), expected)
 
 
-@pytest.mark.parametrize(
-    ("model", "y", "weight", "advice"),
-    [
-        (GradientBoostingRegressor(n_estimators=2), Y * 1e-100, None, "Multiply y"),
-        (GradientBoostingRegressor(**POISSON, n_estimators=2), np.exp(Y) * 1e-30, None, "Poisson"),
-        (GradientBoostingClassifier(n_estimators=2), Y > 0, 1e-6, "Multiply sample_weight"),
-        (DecisionTreeRegressor(), Y * 1e-200, None, "Multiply y"),
-        (RandomForestRegressor(2), Y * 1e-200, None, "Multiply y"),
-    ],
-    ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
-)
+@pytest.mark.parametrize("model, y, weight, advice", [
+    (GradientBoostingRegressor(n_estimators=2), Y * 1e-100, None, "Multiply y"),
+    (GradientBoostingRegressor(**POISSON, n_estimators=2), np.exp(Y) * 1e-30, None, "Poisson"),
+    (GradientBoostingClassifier(n_estimators=2), Y > 0, 1e-6, "Multiply sample_weight"),
+    (DecisionTreeRegressor(), Y * 1e-200, None, "Multiply y"),
+    (RandomForestRegressor(2), Y * 1e-200, None, "Multiply y"),
+], ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "")  # fmt: skip
 def test_a_constant_model_is_named_with_its_reason(model, y, weight, advice):
     with pytest.warns(NothingLearnedWarning, match=advice):
         model.fit(X, y, weight)

@@ -223,13 +223,12 @@ CASES += [
     (ConformalRegressor(RandomForestRegressor(30, random_state=0), method="bag"), DRAWS_ROWS),
     (ConformalClassifier(GradientBoostingClassifier(**ON_CPU), random_state=0), DRAWS_ROWS),
 ]
-ONE_OF_EACH = {type(estimator).__name__: estimator for estimator, _ in reversed(CASES)}
-FIRST = [
-    estimator
-    for name, estimator in ONE_OF_EACH.items()
-    if name.replace("Regressor", "Classifier") not in ONE_OF_EACH.keys() - {name}
-]
-"""One of each class; of two that differ in their task, the classifier."""
+FIRST_OF = {type(estimator).__name__: estimator for estimator, _ in reversed(CASES)}
+ONE_OF_EACH_ROOM = """AdaBoostClassifier BaggingClassifier ConformalClassifier
+DecisionTreeClassifier GradientBoostingClassifier IsolationForest RandomForestClassifier
+VotingClassifier""".split()
+FIRST = [FIRST_OF[name] for name in ONE_OF_EACH_ROOM]
+"""Those of other classes take the same way through the data and the parameters."""
 OTHERS = [estimator for estimator, _ in CASES if not any(estimator is one for one in FIRST)]
 REASONS = {id(estimator): reasons for estimator, reasons in CASES}
 

@@ -159,16 +159,13 @@ def test_every_kernel_of_the_repository_is_compiled():
     assert compiled - found == set(), "kernels_in overlooks kernels"
 
 
-@pytest.mark.parametrize(
-    ("source", "lines"),
-    [
-        ("from ..cuda.target import cuda, kernel\n@kernel\ndef f(): ...", [2]),
-        ("def g():\n from x.cuda.target import kernel as k\n @k\n def f(): ...", [3]),
-        ("@cuda.jit\ndef f(): ...\n@cuda.jit(debug=True)\ndef g(): ...", [1, 3]),
-        ("from .cuda.target import kernel\nf = kernel(g)", [2]),
-        ("from ..compilation import kernel\n@kernel\ndef f(): ...", []),
-    ],
-)
+@pytest.mark.parametrize("source, lines", [
+    ("from ..cuda.target import cuda, kernel\n@kernel\ndef f(): ...", [2]),
+    ("def g():\n from x.cuda.target import kernel as k\n @k\n def f(): ...", [3]),
+    ("@cuda.jit\ndef f(): ...\n@cuda.jit(debug=True)\ndef g(): ...", [1, 3]),
+    ("from .cuda.target import kernel\nf = kernel(g)", [2]),
+    ("from ..compilation import kernel\n@kernel\ndef f(): ...", []),
+])  # fmt: skip
 def test_kernels_are_found(source, lines):
     assert sorted(set(kernels_in(source))) == lines
 

@@ -97,10 +97,9 @@ def test_code_is_what_was_linked(built):
         assert found == cubins.cubin_of(text, architecture)
 
 
-@pytest.mark.parametrize(
-    ("capability", "expected"),
-    [((8, 0), 80), ((8, 6), 80), ((8, 7), 80), ((8, 9), 80), ((10, 3), 100), ((12, 1), 120)],
-)
+@pytest.mark.parametrize("capability, expected", [
+    ((8, 0), 80), ((8, 6), 80), ((8, 7), 80), ((8, 9), 80), ((10, 3), 100), ((12, 1), 120),
+])  # fmt: skip
 def test_later_devices_of_a_generation_run_the_code_of_its_first(tmp_path, capability, expected):
     for path, _ in cubins._files(tmp_path, cubins.FILES):
         path.touch()
@@ -116,21 +115,13 @@ def test_other_types_functions_and_losses_are_not(folder):
     assert precompiled.key_of(kernel, KINDS) is None and precompiled.find(kernel, 0, KINDS) is None
 
 
-@pytest.mark.parametrize(
-    ("capability", "driver", "expected"),
-    [
-        ((8, 0), (13, 5), ("cuda-sm_75-80.xz", 80)),
-        ((8, 6), (13, 5), ("cuda-sm_75-80.xz", 80)),
-        ((8, 9), (13, 0), ("cuda-sm_75-80.xz", 80)),
-        ((12, 1), (13, 0), ("cuda-sm_120.xz", 120)),
-        ((9, 0), (13, 5), ("cuda-ptx_75.xz", 75)),
-        ((9, 0), (13, 4), None),
-        ((7, 5), (14, 0), ("cuda-sm_75-80.xz", 75)),
-        ((7, 0), (14, 0), None),
-        ((8, 0), (12, 9), None),
-        ((15, 0), (14, 0), ("cuda-ptx_75.xz", 75)),
-    ],
-)
+@pytest.mark.parametrize("capability, driver, expected", [
+    ((8, 0), (13, 5), ("cuda-sm_75-80.xz", 80)), ((8, 6), (13, 5), ("cuda-sm_75-80.xz", 80)),
+    ((8, 9), (13, 0), ("cuda-sm_75-80.xz", 80)), ((12, 1), (13, 0), ("cuda-sm_120.xz", 120)),
+    ((9, 0), (13, 5), ("cuda-ptx_75.xz", 75)), ((9, 0), (13, 4), None),
+    ((7, 5), (14, 0), ("cuda-sm_75-80.xz", 75)), ((7, 0), (14, 0), None), ((8, 0), (12, 9), None),
+    ((15, 0), (14, 0), ("cuda-ptx_75.xz", 75)),
+])  # fmt: skip
 def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, driver, expected):
     for name in ("cuda-sm_75-80.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
         _, architectures = precompiled.contents_of(tmp_path / name)

@@ -231,16 +231,10 @@ def test_folds_share_the_launches_of_one(host, settings):
     assert launches[0] == launches[1]
 
 
-@pytest.mark.parametrize(
-    ("settings", "n_classes"),
-    [
-        ({"subsample": 0.5}, 2),
-        ({"monotonic_cst": [1, 0, 0, 0]}, 2),
-        ({"subsample": 0.5}, 3),
-        ({"class_weight": "balanced"}, 3),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings, n_classes", [
+    ({"subsample": 0.5}, 2), ({"monotonic_cst": [1, 0, 0, 0]}, 2), ({"subsample": 0.5}, 3),
+    ({"class_weight": "balanced"}, 3),
+], ids=str)  # fmt: skip
 def test_models_share_other_launches(host, settings, n_classes):
     """Those of rows outside the samples, of bounded values, and of classes; samples and weights may
     be those of some."""

@@ -141,6 +141,7 @@ def test_bayes_error_of_ringnorm():
     assert abs(np.mean((inner > outer) != y) - 0.013) < 0.001
 
 
+@pytest.mark.slow
 def test_bayes_error_of_waveform():
     X, y = make_waveform(40_000)
     m, u = np.arange(1, 22), (np.arange(100)[:, None] + 0.5) / 100

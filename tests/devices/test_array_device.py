@@ -16,6 +16,7 @@ from sklearn.base import clone
 import gpuens as ge
 from gpuens.custom_metrics import ArrayMetric
 from gpuens.devices import array_library
+from tests.support.lanes import few
 from tests.support.suited import suited
 
 N_ROWS, N_FIT = 90, 70
@@ -148,12 +149,16 @@ def compare(name, table, to):
         assert type(predicted) is type(to(X))
 
 
-SLOW = ("oblique",)
+QUICK = (
+    "squared_error", "absolute_error", "poisson", "normal", "aft", "cox", "quantile", "one tree",
+    "log loss", "focal", "ranking", "samples", "dropout", "categories", "monotone",
+    "early stopping", "linear leaves", "line search", "gradient samples", "absolute tree",
+    "tree of classes", "forest", "extra trees", "survival", "isolation", "AdaBoost", "bagging",
+    "stagewise", "stacking",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
-)
+@pytest.mark.parametrize("name", few(MODELS, *QUICK))
 def test_a_strict_library_gets_the_model_of_the_cpu(name, table):
     compare(name, table, strict)
 
@@ -168,6 +173,7 @@ def test_jax_gets_the_model_of_the_cpu(name, table):
     compare(name, table, jax)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 def test_numpy_needs_no_numba(table, tmp_path):
     """Where Numba cannot be imported the reference still trains, saves and predicts."""
@@ -383,6 +389,7 @@ def test_arrays_in_two_places_are_refused(table):
         ge.DecisionTreeRegressor(device="array").fit(strict(X), there)
 
 
+@pytest.mark.slow
 def test_a_library_on_another_of_its_devices(table):
     X, y = table
     device = array_api_strict.Device("device1")

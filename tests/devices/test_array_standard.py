@@ -106,7 +106,10 @@ def modules() -> list[Path]:
 def test_no_name_outside_the_standard_is_taken_from_a_namespace():
     found, n_uses = [], 0
     for file in modules():
-        for use in uses(file.read_text(encoding="utf-8"), str(file.relative_to(ROOT))):
+        source = file.read_text(encoding="utf-8")
+        if not any(word in source for word in NAMESPACES + GIVE_NAMESPACES):
+            continue
+        for use in uses(source, str(file.relative_to(ROOT))):
             n_uses += 1
             if (problem := fault(use)) is not None:
                 found.append(f"{use.place}: {problem}")
@@ -114,25 +117,20 @@ def test_no_name_outside_the_standard_is_taken_from_a_namespace():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("code", "problem"),
-    [
-        ("device.xp.flatnonzero(x)", "xp.flatnonzero is not in the standard"),
-        ("self._xp.minimum.at(x, i, v)", "xp.minimum.at is not in the standard"),
-        ("module_of(x).concatenate([x, y])", "xp.concatenate is not in the standard"),
-        ("array_namespace(x).linalg.lstsq(x)", "xp.linalg.lstsq is not in the standard"),
-        ("xp.empty(3, xp.int32)", "xp.empty: too many positional arguments"),
-        ("xp.equal(x, y, out=z)", "xp.equal: got an unexpected keyword argument 'out'"),
-        ("xp.empty(3, dtype=np.int32)", "xp.empty: np.int32 is not a type of the namespace"),
-        ("xp.ones(3, dtype=bool)", "xp.ones: bool is not a type of the namespace"),
-        ("device.xp is np", "the namespace of an array is no library: ask the device"),
-        ("xp is module_of(x)", None),
-        ("xp.linalg.svd(x)", None),
-        ("xp.full(3, 0, dtype=xp.int32, device=place)", None),
-        ("xp.sort(*x, **y)", None),
-        ("np.flatnonzero(x)", None),
-    ],
-)
+@pytest.mark.parametrize("code, problem", [
+    ("device.xp.flatnonzero(x)", "xp.flatnonzero is not in the standard"),
+    ("self._xp.minimum.at(x, i, v)", "xp.minimum.at is not in the standard"),
+    ("module_of(x).concatenate([x, y])", "xp.concatenate is not in the standard"),
+    ("array_namespace(x).linalg.lstsq(x)", "xp.linalg.lstsq is not in the standard"),
+    ("xp.empty(3, xp.int32)", "xp.empty: too many positional arguments"),
+    ("xp.equal(x, y, out=z)", "xp.equal: got an unexpected keyword argument 'out'"),
+    ("xp.empty(3, dtype=np.int32)", "xp.empty: np.int32 is not a type of the namespace"),
+    ("xp.ones(3, dtype=bool)", "xp.ones: bool is not a type of the namespace"),
+    ("device.xp is np", "the namespace of an array is no library: ask the device"),
+    ("xp is module_of(x)", None), ("xp.linalg.svd(x)", None),
+    ("xp.full(3, 0, dtype=xp.int32, device=place)", None), ("xp.sort(*x, **y)", None),
+    ("np.flatnonzero(x)", None),
+])  # fmt: skip
 def test_what_is_found(code, problem):
     found = [fault(use) for use in uses(code, "file")]
     assert list(filter(None, found)) == ([] if problem is None else [problem])

@@ -240,14 +240,11 @@ class TestWhatIsMissing:
         monkeypatch.setattr(gpu_problems, "driver_version", lambda: (14, 1))
         assert probe() is None
 
-    @pytest.mark.parametrize(
-        "error",
-        [
-            ImportError("libnvrtc.so.13: cannot open shared object file"),
-            RuntimeError("CuPy failed to load libnvrtc.so.13: OSError: no such file"),
-            RuntimeError("Failed to find CUDA headers; set CUDA_PATH"),
-        ],
-    )
+    @pytest.mark.parametrize("error", [
+        ImportError("libnvrtc.so.13: cannot open shared object file"),
+        RuntimeError("CuPy failed to load libnvrtc.so.13: OSError: no such file"),
+        RuntimeError("Failed to find CUDA headers; set CUDA_PATH"),
+    ])  # fmt: skip
     def test_cupy_without_the_libraries_of_cuda(self, cupy, probe, error):
         def fail(shape):
             raise error
@@ -456,10 +453,9 @@ class TestDevice:
             with Device("cuda", 1).active():
                 raise cupy.cuda.memory.OutOfMemoryError("8 GiB")
 
-    @pytest.mark.parametrize(
-        "text",
-        ["cudaErrorMemoryAllocation: out of memory", "[CUresult.CUDA_ERROR_OUT_OF_MEMORY] ..."],
-    )
+    @pytest.mark.parametrize("text", [
+        "cudaErrorMemoryAllocation: out of memory", "[CUresult.CUDA_ERROR_OUT_OF_MEMORY] ...",
+    ])  # fmt: skip
     def test_too_little_memory_past_cupys_pool(self, cupy, text):
         """For a kernel's code, a stream or a graph."""
         with pytest.raises(MemoryError, match="cuda:1 .*are free.*use device='cpu'"):

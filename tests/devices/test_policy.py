@@ -130,39 +130,20 @@ def test_work_adds_up_with_one_copy_of_the_table():
     assert sum_of([]) == NO_WORK
 
 
-@pytest.mark.parametrize(
-    ("table", "size"),
-    [
-        (X, (60, 3)),
-        (X[:, 0], (60, 1)),
-        (X.tolist(), (60, 3)),
-        ([1.0, 2.0], (2, 1)),
-        ([], (0, 0)),
-        (pd.DataFrame(X), (60, 3)),
-        (pl.DataFrame(X), (60, 3)),
-        (pl.LazyFrame(X), (0, 0)),
-        (np.float64(3), (0, 0)),
-        (X[:, :, None], (0, 0)),
-        (None, (0, 0)),
-    ],
-)
+@pytest.mark.parametrize("table, size", [
+    (X, (60, 3)), (X[:, 0], (60, 1)), (X.tolist(), (60, 3)), ([1.0, 2.0], (2, 1)), ([], (0, 0)),
+    (pd.DataFrame(X), (60, 3)), (pl.DataFrame(X), (60, 3)), (pl.LazyFrame(X), (0, 0)),
+    (np.float64(3), (0, 0)), (X[:, :, None], (0, 0)), (None, (0, 0)),
+])  # fmt: skip
 def test_sizes_of_tables(table, size):
     assert size_of(table) == size
 
 
-@pytest.mark.parametrize(
-    ("y", "of_classes", "n"),
-    [
-        ([0, 1, 1], True, 1),
-        (["a", "b", "c"], True, 3),
-        (np.arange(5), True, 5),
-        (pd.Series(["x", "y", "z"]), True, 3),
-        (np.zeros(5), False, 1),
-        (np.zeros((5, 2)), False, 2),
-        (None, True, 1),
-        (np.float64(3), True, 1),
-    ],
-)
+@pytest.mark.parametrize("y, of_classes, n", [
+    ([0, 1, 1], True, 1), (["a", "b", "c"], True, 3), (np.arange(5), True, 5),
+    (pd.Series(["x", "y", "z"]), True, 3), (np.zeros(5), False, 1), (np.zeros((5, 2)), False, 2),
+    (None, True, 1), (np.float64(3), True, 1),
+])  # fmt: skip
 def test_trees_of_a_round_are_guessed(y, of_classes, n):
     assert outputs_in(y, of_classes) == n
 
@@ -332,15 +313,10 @@ def test_bad_settings_are_left_to_their_checks(looked_for, max_features):
         model.fit(X, CLASSES)
 
 
-@pytest.mark.parametrize(
-    "member",
-    [
-        gpuens.GradientBoostingRegressor(n_estimators="many"),
-        gpuens.RandomForestRegressor("many"),
-        gpuens.AdaBoostRegressor(n_estimators="many"),
-        gpuens.StagewiseRegressor(n_estimators="many"),
-    ],
-)
+@pytest.mark.parametrize("member", [
+    gpuens.GradientBoostingRegressor(n_estimators="many"), gpuens.RandomForestRegressor("many"),
+    gpuens.AdaBoostRegressor(n_estimators="many"), gpuens.StagewiseRegressor(n_estimators="many"),
+])  # fmt: skip
 def test_bad_settings_of_members_too(looked_for, member):
     with pytest.raises((ValueError, TypeError), match="n_estimators must be"):
         gpuens.BaggingRegressor(member, 2, n_jobs=1).fit(X, Y)

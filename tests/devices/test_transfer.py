@@ -30,6 +30,7 @@ from gpuens.inputs.binning import Binner
 from gpuens.kernels.runtime.cuda import fetch
 from gpuens.trees import table
 from tests.support import strict_cupy
+from tests.support.lanes import few
 
 GPU = Device("cuda", 0)
 PIECE = 4096
@@ -68,15 +69,9 @@ def hard_table(n, n_features, dtype=np.float32):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        ((3000, 7), np.float32),
-        ((1500, 6), np.float64),
-        ((9, 3000), np.int64),
-        ((2000, 3), np.bool_),
-    ],
-)
+@pytest.mark.parametrize("shape, dtype", [
+    ((3000, 7), np.float32), ((1500, 6), np.float64), ((9, 3000), np.int64), ((2000, 3), np.bool_),
+])  # fmt: skip
 def test_copies(cupy, layout, shape, dtype):
     X = layout(np.random.default_rng(0).integers(0, 2**40, shape).astype(dtype))
     there = GPU.asarray(X)
@@ -241,15 +236,15 @@ def test_trees_of_tables_that_stay_on_the_host(cupy, monkeypatch, case, sampled)
 
 @pytest.mark.parametrize(
     "model",
-    [
+    few([
         GradientBoostingRegressor(n_estimators=2, max_depth=3),
         RandomForestRegressor(n_estimators=1, max_depth=3),
         DecisionTreeRegressor(max_depth=3, max_bins=255),
         AdaBoostRegressor(n_estimators=2),
         BaggingRegressor(DecisionTreeRegressor(max_depth=3, max_bins=255), n_estimators=1),
-    ],
+    ], 0, 2),
     ids=lambda model: type(model).__name__,
-)
+)  # fmt: skip
 def test_memory_of_data(cupy, monkeypatch, model):
     """What training allocates outside of the kernels, with all arrays of the rows: three bytes a
     cell and forty a row. A table of the host is never on the GPU as a whole, unless it is small

@@ -247,8 +247,8 @@ class TestEstimators:
             DecisionTreeClassifier(max_depth=3),
             make_pipeline(StandardScaler(), LogisticRegression()),
         ):
-            found = bias_variance(model, table, pd.Series(y), rounds=8)
-            expected = bias_variance(model, X, y, rounds=8)
+            found = bias_variance(model, table, pd.Series(y), rounds=3)
+            expected = bias_variance(model, X, y, rounds=3)
             for name in NUMBERS:
                 assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-9)
             assert isinstance(found.error_of_rows, np.ndarray)

@@ -230,15 +230,11 @@ def code(built):
     return str(built / "headers")
 
 
-@pytest.mark.parametrize(
-    ("cls", "settings"),
-    [
-        ("GradientBoostingClassifier", {"max_depth": 2, "max_leaf_nodes": None}),
-        ("GradientBoostingRegressor", {"max_leaf_nodes": 5, "subsample": 0.5}),
-        ("RandomForestClassifier", {"max_depth": 3}),
-        ("AdaBoostClassifier", {}),
-    ],
-)
+@pytest.mark.parametrize("cls, settings", [
+    ("GradientBoostingClassifier", {"max_depth": 2, "max_leaf_nodes": None}),
+    ("GradientBoostingRegressor", {"max_leaf_nodes": 5, "subsample": 0.5}),
+    ("RandomForestClassifier", {"max_depth": 3}), ("AdaBoostClassifier", {}),
+])  # fmt: skip
 def test_a_whole_fit(built, code, cls, settings):
     """Nothing is compiled, and the driver reads what the launcher was given, in memory that it has
     not been given back."""

@@ -48,20 +48,12 @@ def test_every_name_is_answered(name):
         kind(**{name: 1})
 
 
-@pytest.mark.parametrize(
-    ("name", "here"),
-    [
-        ("eta", "learning_rate"),
-        ("num_leaves", "max_leaf_nodes"),
-        ("max_iter", "n_estimators"),
-        ("reg_lambda", "l2_regularization"),
-        ("early_stopping_rounds", "n_iter_no_change"),
-        ("objective", "loss"),
-        ("scale_pos_weight", "class_weight"),
-        ("n_estimator", "n_estimators"),
-        ("Seed", "random_state"),
-    ],
-)
+@pytest.mark.parametrize("name, here", [
+    ("eta", "learning_rate"), ("num_leaves", "max_leaf_nodes"), ("max_iter", "n_estimators"),
+    ("reg_lambda", "l2_regularization"), ("early_stopping_rounds", "n_iter_no_change"),
+    ("objective", "loss"), ("scale_pos_weight", "class_weight"), ("n_estimator", "n_estimators"),
+    ("Seed", "random_state"),
+])  # fmt: skip
 def test_answers(name, here):
     with pytest.raises(TypeError, match=f"'{name}'. Did you mean {here}\\?"):
         GradientBoostingClassifier(**{name: 1})
@@ -72,17 +64,11 @@ def test_answers(name, here):
         GradientBoostingClassifier(n_estimators=3, **{name: 1})
 
 
-@pytest.mark.parametrize(
-    ("library", "kind"),
-    [
-        ("xgboost", "XGBClassifier"),
-        ("xgboost", "XGBRanker"),
-        ("lightgbm", "LGBMClassifier"),
-        ("lightgbm", "LGBMRegressor"),
-        ("sklearn.ensemble", "HistGradientBoostingRegressor"),
-        ("sklearn.ensemble", "GradientBoostingClassifier"),
-    ],
-)
+@pytest.mark.parametrize("library, kind", [
+    ("xgboost", "XGBClassifier"), ("xgboost", "XGBRanker"), ("lightgbm", "LGBMClassifier"),
+    ("lightgbm", "LGBMRegressor"), ("sklearn.ensemble", "HistGradientBoostingRegressor"),
+    ("sklearn.ensemble", "GradientBoostingClassifier"),
+])  # fmt: skip
 def test_parameters_of_the_installed_libraries_are_known(library, kind):
     module = pytest.importorskip(library)
     unanswered = {n for n in getattr(module, kind)().get_params() if not meant(n, BOOSTING)}

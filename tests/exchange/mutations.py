@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpuens
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 from tests.support.small_models import (
     as_bytes,
     catboost_model,

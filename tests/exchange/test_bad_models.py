@@ -113,37 +113,31 @@ def test_lightgbm(line, other, message):
         gpuens.from_lightgbm(lightgbm_model().replace(line, other, 1))
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("model_info.params.loss_function.type", "Own", "loss_function.type is 'Own'"),
-        ("oblivious_trees.0.splits.1.split_type", "OnlineCtr", r"\(CTR\) cannot be imported"),
-        ("oblivious_trees.0.leaf_values", [1.0], "leaf_values must have 4 leaves, got 1"),
-        ("oblivious_trees.0.splits.0.border", float("nan"), "border must be a finite number"),
-        ("oblivious_trees.0.splits.0.float_feature_index", 5, "float_feature_index is 5"),
-        ("features_info.text_features", [{}], "text_features cannot be imported"),
-        ("features_info.cat_features_hash", [], "cat_features_hash lacks the category 7"),
-        ("scale_and_bias", [1.0], "scale_and_bias must have 2 entries"),
-    ],
-)
+@pytest.mark.parametrize("path, value, message", [
+    ("model_info.params.loss_function.type", "Own", "loss_function.type is 'Own'"),
+    ("oblivious_trees.0.splits.1.split_type", "OnlineCtr", r"\(CTR\) cannot be imported"),
+    ("oblivious_trees.0.leaf_values", [1.0], "leaf_values must have 4 leaves, got 1"),
+    ("oblivious_trees.0.splits.0.border", float("nan"), "border must be a finite number"),
+    ("oblivious_trees.0.splits.0.float_feature_index", 5, "float_feature_index is 5"),
+    ("features_info.text_features", [{}], "text_features cannot be imported"),
+    ("features_info.cat_features_hash", [], "cat_features_hash lacks the category 7"),
+    ("scale_and_bias", [1.0], "scale_and_bias must have 2 entries"),
+])  # fmt: skip
 def test_catboost(path, value, message):
     with pytest.raises(ImportedModelError, match=message):
         gpuens.from_catboost(replaced(catboost_model() | {"features_info": {
             **catboost_model()["features_info"], "text_features": []}}, path, value))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("postprocessor", "odd", "postprocessor is 'odd'"),
-        ("trees.0.nodes.0.comparison_op", "==", r"nodes\[0\].comparison_op is '=='"),
-        ("trees.0.nodes.0.left_child", 0, "left_child and right_child lead to node 0"),
-        ("trees.0.nodes.1.left_child", 7, r"nodes\[1\].left_child must be a whole number from 0"),
-        ("trees.0.nodes.0.threshold", float("nan"), "threshold of node 0 in tree 0 is NaN"),
-        ("trees.0.num_nodes", 10**9, "nodes must have 1000000000 entries"),
-        ("class_id", [3], "class_id must hold whole numbers from -1 to 0"),
-    ],
-)
+@pytest.mark.parametrize("path, value, message", [
+    ("postprocessor", "odd", "postprocessor is 'odd'"),
+    ("trees.0.nodes.0.comparison_op", "==", r"nodes\[0\].comparison_op is '=='"),
+    ("trees.0.nodes.0.left_child", 0, "left_child and right_child lead to node 0"),
+    ("trees.0.nodes.1.left_child", 7, r"nodes\[1\].left_child must be a whole number from 0"),
+    ("trees.0.nodes.0.threshold", float("nan"), "threshold of node 0 in tree 0 is NaN"),
+    ("trees.0.num_nodes", 10**9, "nodes must have 1000000000 entries"),
+    ("class_id", [3], "class_id must hold whole numbers from -1 to 0"),
+])  # fmt: skip
 def test_treelite(path, value, message):
     with pytest.raises(ImportedModelError, match=message):
         gpuens.from_treelite(json.dumps(replaced(treelite_model(), path, value)))
@@ -163,6 +157,7 @@ def test_what_is_not_a_model(tmp_path):
         gpuens.from_treelite(3)
 
 
+@pytest.mark.slow
 def test_nesting():
     deep = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for read in (gpuens.from_xgboost, gpuens.from_catboost):
@@ -179,18 +174,13 @@ def test_nesting():
     assert gpuens.from_catboost(document).forest_.feature.size == 10_001
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"{L\0\0\0\0\0\0\0\1a[$d#L\x7f\xff\xff\xff\xff\xff\xff\xff", "and not so many bytes"),
-        (b"{L\0\0\0\0\0\0\0\1a[$Z#i\5", "takes no bytes"),
-        (b"{L\xff\xff\xff\xff\xff\xff\xff\xff", "has the length -1"),
-        (b"{i\1aq", "has the unknown type 'q' at byte 5"),
-        (b"{i\1aS", "is cut short"),
-        (b"{i\1a[$d", "a type and without a length"),
-        (b"{i\2\xff\xff", "not UTF-8"),
-    ],
-)
+@pytest.mark.parametrize("data, message", [
+    (b"{L\0\0\0\0\0\0\0\1a[$d#L\x7f\xff\xff\xff\xff\xff\xff\xff", "and not so many bytes"),
+    (b"{L\0\0\0\0\0\0\0\1a[$Z#i\5", "takes no bytes"),
+    (b"{L\xff\xff\xff\xff\xff\xff\xff\xff", "has the length -1"),
+    (b"{i\1aq", "has the unknown type 'q' at byte 5"), (b"{i\1aS", "is cut short"),
+    (b"{i\1a[$d", "a type and without a length"), (b"{i\2\xff\xff", "not UTF-8"),
+])  # fmt: skip
 def test_ubjson(data, message):
     with pytest.raises(ImportedModelError, match=message):
         gpuens.from_xgboost(data)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import gpuens
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 
 catboost = pytest.importorskip("catboost", reason="catboost (100 MB) is not installed")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuens
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 
 lightgbm = pytest.importorskip("lightgbm")
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpuens
 from gpuens import ImportedClassifier, ImportedModelError, ImportedRegressor
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 from tests.support.small_models import (
     as_bytes,
     catboost_model,
@@ -57,10 +57,9 @@ def test_rules_of_lightgbm():
     np.testing.assert_array_equal(model.predict(frame), 2 * leaf)
 
 
-@pytest.mark.parametrize(
-    ("version", "base", "share"),
-    [((1, 7, 6), "5E-1", 0.5), ((3, 0, 5), "7.5E-1", 0.75), ((3, 2, 0), "[2.5E-1]", 0.25)],
-)
+@pytest.mark.parametrize("version, base, share", [
+    ((1, 7, 6), "5E-1", 0.5), ((3, 0, 5), "7.5E-1", 0.75), ((3, 2, 0), "[2.5E-1]", 0.25),
+])  # fmt: skip
 def test_base_scores_by_version(version, base, share):
     """A list from 3.1 on. It is a probability, whose log-odds are taken in float32."""
     learner = xgboost_model()["learner"]["learner_model_param"] | {"base_score": base}

@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuens
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 
 N = 500
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
 import gpuens
 from tests.exchange import test_lightgbm, test_xgboost
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 
 treelite = pytest.importorskip("treelite")
 xgboost = pytest.importorskip("xgboost")

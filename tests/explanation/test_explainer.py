@@ -303,18 +303,13 @@ def test_models_without_covers(fitted):
     np.testing.assert_array_equal(found, TreeExplainer(model, X[:9]).shap_values(X))
 
 
-@pytest.mark.parametrize(
-    ("data", "kind", "message"),
-    [
-        (None, "interventional", "takes values from background rows: pass data"),
-        (D, "tree_path_dependent", "does not look at data"),
-        (None, "true_to_the_data", "feature_perturbation must be 'auto', 'interventional' or"),
-        (None, 3, "feature_perturbation must be 'auto'"),
-        (D[:0], "auto", "0 sample"),
-        (D[:, :3], "auto", "3 features"),
-        (D[0], "auto", "2D|1D"),
-    ],
-)
+@pytest.mark.parametrize("data, kind, message", [
+    (None, "interventional", "takes values from background rows: pass data"),
+    (D, "tree_path_dependent", "does not look at data"),
+    (None, "true_to_the_data", "feature_perturbation must be 'auto', 'interventional' or"),
+    (None, 3, "feature_perturbation must be 'auto'"), (D[:0], "auto", "0 sample"),
+    (D[:, :3], "auto", "3 features"), (D[0], "auto", "2D|1D"),
+])  # fmt: skip
 def test_bad_backgrounds(fitted, data, kind, message):
     with pytest.raises(ValueError, match=message):
         TreeExplainer(fitted("boosting")[0], data, kind)

@@ -35,16 +35,11 @@ def diabetes():
     return DecisionTreeRegressor(max_depth=4, random_state=0).fit(DIABETES.data, DIABETES.target)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"feature_names": IRIS.feature_names, "show_weights": True},
-        {"max_depth": 0, "spacing": 1},
-        {"max_depth": 2, "spacing": 5, "decimals": 0, "show_weights": True},
-        {"class_names": ["a", "b", "c"], "decimals": 4},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"feature_names": IRIS.feature_names, "show_weights": True}, {"max_depth": 0, "spacing": 1},
+    {"max_depth": 2, "spacing": 5, "decimals": 0, "show_weights": True},
+    {"class_names": ["a", "b", "c"], "decimals": 4},
+])  # fmt: skip
 def test_text_of_classifiers(iris, options):
     assert export_text(like(iris), **options) == sklearn_text(iris, **options)
 
@@ -124,34 +119,19 @@ def test_text_of_a_split_by_missing_values():
         ]
 
 
-@pytest.mark.parametrize(
-    ("categories", "longest", "text"),
-    [
-        ([], None, "{}"),
-        ([3], None, "{3}"),
-        ([0, 1], None, "{0, 1}"),
-        ([0, 1, 2, 4, 6, 7], None, "{0-2, 4, 6, 7}"),
-        ([10, 20, 30, 40], 10, "{10, 20, ...}"),
-        ([10, 20], 10, "{10, 20}"),
-    ],
-)
+@pytest.mark.parametrize("categories, longest, text", [
+    ([], None, "{}"), ([3], None, "{3}"), ([0, 1], None, "{0, 1}"),
+    ([0, 1, 2, 4, 6, 7], None, "{0-2, 4, 6, 7}"), ([10, 20, 30, 40], 10, "{10, 20, ...}"),
+    ([10, 20], 10, "{10, 20}"),
+])  # fmt: skip
 def test_sets_of_categories(categories, longest, text):
     assert category_set(categories, longest) == text
 
 
-@pytest.mark.parametrize(
-    ("number", "precision", "text"),
-    [
-        (0.8, 3, "0.8"),
-        (2.0, 3, "2.0"),
-        (1234.56789, 2, "1234.57"),
-        (0.00012345, 3, "0.000123"),
-        (-1.6e-9, 1, "-2e-09"),
-        (0.0, 3, "0.0"),
-        (1e300, 2, "1e+300"),
-        (np.inf, 2, "inf"),
-    ],
-)
+@pytest.mark.parametrize("number, precision, text", [
+    (0.8, 3, "0.8"), (2.0, 3, "2.0"), (1234.56789, 2, "1234.57"), (0.00012345, 3, "0.000123"),
+    (-1.6e-9, 1, "-2e-09"), (0.0, 3, "0.0"), (1e300, 2, "1e+300"), (np.inf, 2, "inf"),
+])  # fmt: skip
 def test_numbers(number, precision, text):
     assert rounded(number, precision) == text
 
@@ -176,15 +156,11 @@ def labels_of(dot):
     }
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"feature_names": IRIS.feature_names, "class_names": IRIS.target_names, "node_ids": False},
-        {"label": "root", "proportion": True, "class_names": True, "rotate": True},
-        {"label": "none", "impurity": False, "precision": 1, "rounded": True},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"feature_names": IRIS.feature_names, "class_names": IRIS.target_names, "node_ids": False},
+    {"label": "root", "proportion": True, "class_names": True, "rotate": True},
+    {"label": "none", "impurity": False, "precision": 1, "rounded": True},
+])  # fmt: skip
 def test_graphviz_has_the_labels_of_scikit_learn(iris, options):
     mine = labels_of(export_graphviz(like(iris), **options))
     theirs = labels_of(sklearn_graphviz(iris, **options))
@@ -247,15 +223,11 @@ def overlap(a, b):
     return min(a.x1, b.x1) > max(a.x0, b.x0) and min(a.y1, b.y1) > max(a.y0, b.y0)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"filled": True, "rounded": True, "class_names": True},
-        {"node_ids": True, "proportion": True, "label": "root", "size": (5, 9)},
-        {"max_depth": 2, "size": (9, 3), "filled": True},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"filled": True, "rounded": True, "class_names": True},
+    {"node_ids": True, "proportion": True, "label": "root", "size": (5, 9)},
+    {"max_depth": 2, "size": (9, 3), "filled": True},
+])  # fmt: skip
 @pytest.mark.parametrize("kind", ["iris", "diabetes"])
 def test_boxes_neither_overlap_nor_leave_the_axes(request, kind, options):
     figure, texts = picture(like(request.getfixturevalue(kind)), **options)
@@ -293,6 +265,7 @@ def test_picture_shows_the_tree(iris):
     assert colors[0] == (1, 1, 1, 1)
 
 
+@pytest.mark.slow
 def test_font_size_is_kept(iris):
     _, texts = picture(like(iris), fontsize=5)
     assert {text.get_fontsize() for text in texts} == {5}
@@ -300,6 +273,7 @@ def test_font_size_is_kept(iris):
     assert {text.get_fontsize() for text in texts} == {12}
 
 
+@pytest.mark.slow
 def test_picture_of_categories_and_boosting():
     forest = random_tree(np.random.default_rng(1), 6, [200, 3], 1)
     figure, texts = picture(TreeView(forest, 0, [1]), show_missing=True, filled=True)

@@ -129,6 +129,7 @@ def test_samples():
     assert IsolationForest(n_estimators=1, max_samples=1).fit(X).forest_.feature.tolist() == [-1]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_scikit_learn():
     X, y = load_breast_cancer(return_X_y=True)
     settings = {"n_estimators": 600, "max_samples": 128}

@@ -28,6 +28,7 @@ from gpuens.forests import oblique
 from gpuens.forests.projections import draw_projections, scales_of
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from gpuens.saving.file import ModelFileError
+from tests.support.lanes import few
 
 X, Y = load_diabetes(return_X_y=True)
 WINE, CLASSES = load_wine(return_X_y=True)
@@ -145,6 +146,7 @@ def test_the_least_out_of_bag_error_wins(trials):
     assert errors[3.0] == trial.fit(X, Y).oob_scores_path_[-1]
 
 
+@pytest.mark.slow
 def test_looking_at_more_must_be_worth_the_time(trials, monkeypatch):
     table, y = make_sparse_parity(600, 8, random_state=0)
     monkeypatch.setattr(oblique, "LOOKED_AT", 5)
@@ -164,11 +166,11 @@ def test_looking_at_more_must_be_worth_the_time(trials, monkeypatch):
     assert len(trials) == 3 and chosen.max_features_ == 7
 
 
-@pytest.mark.parametrize("settings, rows", [
+@pytest.mark.parametrize("settings, rows", few([
     ({}, 5000), ({"bootstrap": False, "oob_score": False}, 100),
     ({"class_weight": "balanced_subsample"}, 5000), ({"honest": True, "max_samples": 0.7}, 100),
     ({"ccp_alpha": 0.01}, 5000), ({"n_estimators": 10, "oob_score": False}, 100),
-])  # fmt: skip
+], 0, 5))  # fmt: skip
 def test_trees_of_trials_are_those_of_the_forest(settings, rows, monkeypatch):
     monkeypatch.setattr(oblique, "TRIAL_ROWS", rows)
     settings = {"n_estimators": 60, "oob_score": True, "device": "cpu"} | settings

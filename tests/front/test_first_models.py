@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.lanes import few
+
 ROOT = Path(__file__).parents[2]
 FIRST_MODELS = """
 import json, sys
@@ -82,11 +84,9 @@ with lean_sklearn():
 """The modules of other people that ask for ``scipy.stats`` meanwhile."""
 
 
-QUICK = (
+ASKING = (
     f"{FIRST}from sklearn.utils.fixes import _mode\nassert _mode([1, 2, 2])[0] == 2",
     f"{WITHIN}    from scipy.stats import norm\nassert norm.cdf(0.0) == 0.5",
-)
-SLOW = (
     f"{FIRST}import scipy.stats\nassert scipy.stats.norm.cdf(0.0) == 0.5",
     f"{WITHIN}    import scipy.stats as early\nassert early.norm.cdf(0.0) == 0.5",
     f"{WITHIN}assert 'scipy.stats' not in sys.modules",
@@ -95,9 +95,7 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize(
-    "program", [*QUICK, *(pytest.param(program, marks=pytest.mark.slow) for program in SLOW)]
-)
+@pytest.mark.parametrize("program", few(ASKING, ASKING[0]))
 def test_scipy_stats_is_there_for_whoever_asks(program):
     left = "\nimport scipy.stats, sys\nassert sys.modules['scipy.stats'].__file__"
     done = subprocess.run(

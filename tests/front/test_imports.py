@@ -212,47 +212,38 @@ def test_circles_are_found():
     assert circles(graph) == [["b", "c"], ["e", "f"]]
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("def f():\n    from ..losses import base", ("gpuens", "losses", "base")),
-        (
-            "if TYPE_CHECKING:\n    from .forest import Forest",
-            ("gpuens", "room", "forest", "Forest"),
-        ),
-        ("x = import_module('gpuens.saving')", ("gpuens", "saving")),
-        ("x = importlib.import_module(f'gpuens.export.{name}')", ("gpuens", "export")),
-        ("x = import_module(f'..export.{name}', __package__)", ("gpuens", "export")),
-        ("x = import_module('gpuens.kernels.runtime.disk')", ("kernels", "runtime", "disk")),
-    ],
-)
+@pytest.mark.parametrize("source, found", [
+    ("def f():\n    from ..losses import base", ("gpuens", "losses", "base")),
+    ("if TYPE_CHECKING:\n    from .forest import Forest", ("gpuens", "room", "forest", "Forest")),
+    ("x = import_module('gpuens.saving')", ("gpuens", "saving")),
+    ("x = importlib.import_module(f'gpuens.export.{name}')", ("gpuens", "export")),
+    ("x = import_module(f'..export.{name}', __package__)", ("gpuens", "export")),
+    ("x = import_module('gpuens.kernels.runtime.disk')", ("kernels", "runtime", "disk")),
+])  # fmt: skip
 def test_imports_of_all_kinds_are_seen(source, found):
     assert list(imported_by(ast.parse(source), ("gpuens", "room"))) == [found]
 
 
-@pytest.mark.parametrize(
-    ("path", "target", "allowed"),
-    [
-        ("kernels/scalars/losses.py", "kernels.scalars.elementary", True),
-        ("kernels/scalars/losses.py", "kernels.runtime.dtypes", False),
-        ("kernels/growth/cpu/split.py", "kernels.runtime.dtypes", True),
-        ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
-        ("kernels/growth/cpu/split.py", "kernels.growth.cuda.search", False),
-        ("kernels/growth/cpu/split.py", "kernels.growth.params", True),
-        ("kernels/growth/cuda/by_phases.py", "kernels.growth.cpu.tables", True),
-        ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
-        ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
-        ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),
-        ("kernels/growth/grow.py", "kernels.runtime.dispatch", True),
-        ("kernels/growth/grow.py", "kernels.growth.cpu.split", False),
-        ("kernels/runtime/dtypes.py", "kernels.growth.grow", False),
-        ("kernels/growth/grow.py", "gpuens.forest.forest", False),
-        ("gpuens/trees/growth.py", "gpuens.kernels.growth.grow", True),
-        ("gpuens/trees/growth.py", "gpuens.inputs.binning", True),
-        ("gpuens/trees/growth.py", "gpuens.losses.base", False),
-        ("gpuens/inputs/binning.py", "gpuens.trees.growth", False),
-    ],
-)
+@pytest.mark.parametrize("path, target, allowed", [
+    ("kernels/scalars/losses.py", "kernels.scalars.elementary", True),
+    ("kernels/scalars/losses.py", "kernels.runtime.dtypes", False),
+    ("kernels/growth/cpu/split.py", "kernels.runtime.dtypes", True),
+    ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
+    ("kernels/growth/cpu/split.py", "kernels.growth.cuda.search", False),
+    ("kernels/growth/cpu/split.py", "kernels.growth.params", True),
+    ("kernels/growth/cuda/by_phases.py", "kernels.growth.cpu.tables", True),
+    ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
+    ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
+    ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),
+    ("kernels/growth/grow.py", "kernels.runtime.dispatch", True),
+    ("kernels/growth/grow.py", "kernels.growth.cpu.split", False),
+    ("kernels/runtime/dtypes.py", "kernels.growth.grow", False),
+    ("kernels/growth/grow.py", "gpuens.forest.forest", False),
+    ("gpuens/trees/growth.py", "gpuens.kernels.growth.grow", True),
+    ("gpuens/trees/growth.py", "gpuens.inputs.binning", True),
+    ("gpuens/trees/growth.py", "gpuens.losses.base", False),
+    ("gpuens/inputs/binning.py", "gpuens.trees.growth", False),
+])  # fmt: skip
 def test_the_rule_itself(path, target, allowed):
     assert may_import(path, tuple(target.split("."))) is allowed
 
@@ -294,15 +285,10 @@ def test_no_branches_on_the_device():
     assert {p: lines for p in others if (lines := device_branches(tree_of(p)))} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("if device == 'cuda': pass", [1]),
-        ("x = a if is_cupy_array(y) else b", [1]),
-        ("match device:\n    case 'cuda': pass", [2]),
-        ("while not torch.cuda.is_available(): pass", [1]),
-        ("if n > 0:\n    device = 'cuda'", []),
-    ],
-)
+@pytest.mark.parametrize("source, found", [
+    ("if device == 'cuda': pass", [1]), ("x = a if is_cupy_array(y) else b", [1]),
+    ("match device:\n    case 'cuda': pass", [2]),
+    ("while not torch.cuda.is_available(): pass", [1]), ("if n > 0:\n    device = 'cuda'", []),
+])  # fmt: skip
 def test_device_branches_are_found(source, found):
     assert device_branches(ast.parse(source)) == found

@@ -214,6 +214,7 @@ class TestNumbers:
         ):  # fmt: skip
             assert copied(**none) == 0, none
 
+    @pytest.mark.slow
     def test_projections_of_oblique_forests(self):
         """Some at a time; those before are gone by then."""
         X = np.random.default_rng(0).normal(size=(20_000, 20))
@@ -515,14 +516,11 @@ class TestWorkers:
         assert plan.parts["trees"] == whole.parts["trees"]
         assert "on 1,000,000 x 28 values, of which a worker reads 333,824 rows," in str(plan)
 
-    @pytest.mark.parametrize(
-        ("model", "n_workers", "message"),
-        [
-            (GradientBoostingRegressor(), 0, "n_workers must be a whole number from 1, got 0"),
-            (GradientBoostingRegressor(), True, "n_workers must be a whole number from 1, got T"),
-            (DecisionTreeClassifier(), 2, "n_workers=2 is for gradient boosting .* DecisionTreeC"),
-        ],
-    )
+    @pytest.mark.parametrize("model, n_workers, message", [
+        (GradientBoostingRegressor(), 0, "n_workers must be a whole number from 1, got 0"),
+        (GradientBoostingRegressor(), True, "n_workers must be a whole number from 1, got T"),
+        (DecisionTreeClassifier(), 2, "n_workers=2 is for gradient boosting .* DecisionTreeC"),
+    ])  # fmt: skip
     def test_bad_input(self, model, n_workers, message):
         with pytest.raises(ValueError, match=message):
             memory_plan(model, (1000, 5), n_workers=n_workers)

@@ -6,6 +6,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.support.lanes import few
+
 PROGRAM = dedent(
     """
     import atexit, threading, time
@@ -42,7 +44,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", few(ENDINGS, "atexit"))
 def test_models_are_the_same_while_the_interpreter_ends(ending):
     program = [sys.executable, "-c", PROGRAM + ENDINGS[ending]]
     done = subprocess.run(program, capture_output=True, text=True, timeout=600)

@@ -103,25 +103,17 @@ def test_text_files_name_their_encoding():
     assert {path: calls for path, calls in wrong.items() if calls} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("os.pwrite(1, b'', 0)", {"os.pwrite"}),
-        ("from os import fork", {"os.fork"}),
-        ("getattr(os, 'O_DIRECT', 0)", {"os.O_DIRECT"}),
-        ("hasattr(mmap, 'MADV_WILLNEED')", {"mmap.MADV_WILLNEED"}),
-        ("mapping.madvise(3)", {"madvise"}),
-        ("import resource", {"resource"}),
-        ("from fcntl import flock", {"fcntl"}),
-        ("ctypes.CDLL(None)", {"ctypes.CDLL(None)"}),
-        ("Path('/proc/self/statm')", {"/proc/self/statm"}),
-        ("if sys.platform == 'linux': pass", {"sys.platform"}),
-        ("os.name == 'nt'", {"os.name"}),
-        ("signal.SIGKILL", {"signal.SIGKILL"}),
-        ('def f():\n    """/proc has it."""', set()),
-        ("os.replace(a, b)\nsignal.SIGINT\nctypes.CDLL('libx.so')", set()),
-    ],
-)
+@pytest.mark.parametrize("source, found", [
+    ("os.pwrite(1, b'', 0)", {"os.pwrite"}), ("from os import fork", {"os.fork"}),
+    ("getattr(os, 'O_DIRECT', 0)", {"os.O_DIRECT"}),
+    ("hasattr(mmap, 'MADV_WILLNEED')", {"mmap.MADV_WILLNEED"}), ("mapping.madvise(3)", {"madvise"}),
+    ("import resource", {"resource"}), ("from fcntl import flock", {"fcntl"}),
+    ("ctypes.CDLL(None)", {"ctypes.CDLL(None)"}),
+    ("Path('/proc/self/statm')", {"/proc/self/statm"}),
+    ("if sys.platform == 'linux': pass", {"sys.platform"}), ("os.name == 'nt'", {"os.name"}),
+    ("signal.SIGKILL", {"signal.SIGKILL"}), ('def f():\n    """/proc has it."""', set()),
+    ("os.replace(a, b)\nsignal.SIGINT\nctypes.CDLL('libx.so')", set()),
+])  # fmt: skip
 def test_what_counts(source, found):
     assert only_somewhere(ast.parse(source)) == found
 
@@ -215,18 +207,12 @@ LATE = dict.fromkeys(["BMI", "BMI2", "LZCNT", "MOVBE"], True)
 """Features of a processor that NumPy requires from 2.4 on."""
 
 
-@pytest.mark.parametrize(
-    ("machine", "features", "level"),
-    [
-        ("AMD64", V3 | LATE, "x86-64-v3"),
-        ("x86_64", V3, "x86-64-v3"),
-        ("AMD64", V3 | LATE | {"MOVBE": False}, "x86-64-v2"),
-        ("AMD64", V2 | {"AVX2": False}, "x86-64-v2"),
-        ("AMD64", V2 | {"SSE42": False}, None),
-        ("AMD64", {}, None),
-        ("arm64", {"NEON": True}, "armv8-a"),
-    ],
-)
+@pytest.mark.parametrize("machine, features, level", [
+    ("AMD64", V3 | LATE, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"),
+    ("AMD64", V3 | LATE | {"MOVBE": False}, "x86-64-v2"),
+    ("AMD64", V2 | {"AVX2": False}, "x86-64-v2"), ("AMD64", V2 | {"SSE42": False}, None),
+    ("AMD64", {}, None), ("arm64", {"NEON": True}, "armv8-a"),
+])  # fmt: skip
 def test_level_of_the_processor(elsewhere, machine, features, level):
     """NumPy knows its features where there is no /proc/cpuinfo."""
     elsewhere.patch.setattr(np._core._multiarray_umath, "__cpu_features__", features)

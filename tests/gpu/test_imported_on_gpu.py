@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 
 import gpuens
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cupy")]
 

@@ -90,10 +90,9 @@ def test_same_model_as_on_the_cpu(by_chunks, n_trees, name):
     assert seen["pinned"] == [700 * ROW_BYTES] * 2
 
 
-@pytest.mark.parametrize(
-    ("rows", "n_resident"),
-    [(37, 2900), (64, 64), (1500, 0), (1500, 3000), (2999, 0), (2999, 2999), (10_000, 0)],
-)
+@pytest.mark.parametrize("rows, n_resident", [
+    (37, 2900), (64, 64), (1500, 0), (1500, 3000), (2999, 0), (2999, 2999), (10_000, 0),
+])  # fmt: skip
 def test_chunks_of_any_size_give_the_same_model(by_chunks, rows, n_resident):
     model = GradientBoostingRegressor(n_estimators=2, max_leaf_nodes=9, device="cpu")
     expected = model.fit(X, Y).forest_.fingerprint()

@@ -193,16 +193,12 @@ class TestFrames:
         X = pd.DataFrame(block, columns=["a", "b"], copy=False)
         assert np.shares_memory(values(X), X.to_numpy(copy=False))
 
-    @pytest.mark.parametrize(
-        "X",
-        [
-            pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}),
-            pa.table({"a": [1.0, 2.0], "b": [None, None]}),
-            pd.DataFrame({"a": [1.0, 2.0], "b": [None, None]}),
-            pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}, {"a": pl.Float64, "b": pl.String}),
-        ],
-        ids=["polars", "pyarrow", "pandas", "polars string"],
-    )
+    @pytest.mark.parametrize("X", [
+        pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}),
+        pa.table({"a": [1.0, 2.0], "b": [None, None]}),
+        pd.DataFrame({"a": [1.0, 2.0], "b": [None, None]}),
+        pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}, {"a": pl.Float64, "b": pl.String}),
+    ], ids=["polars", "pyarrow", "pandas", "polars string"])  # fmt: skip
     def test_columns_without_any_value_may_have_any_type(self, X):
         np.testing.assert_array_equal(values(X), [[1, NAN], [2, NAN]])
 
@@ -213,11 +209,9 @@ class TestFrames:
         one = pa.table({"a": [1, 2]})
         assert values(pa.concat_tables([one, one])).ravel().tolist() == [1, 2, 1, 2]
 
-    @pytest.mark.parametrize(
-        "X",
-        [pa.table([[1], [2]], names=["a", "a"]), pd.DataFrame([[1, 2]], columns=["a", "a"])],
-        ids=["pyarrow", "pandas"],
-    )
+    @pytest.mark.parametrize("X", [
+        pa.table([[1], [2]], names=["a", "a"]), pd.DataFrame([[1, 2]], columns=["a", "a"]),
+    ], ids=["pyarrow", "pandas"])  # fmt: skip
     def test_repeated_names(self, X):
         with pytest.raises(ValueError, match=r"X has columns of the same name: \['a'\].*unique"):
             read(X)
@@ -243,19 +237,15 @@ class TestFrames:
         with pytest.raises(ValueError, match=f"X must hold numbers.*column 'city'.*{advice}"):
             read(X)
 
-    @pytest.mark.parametrize(
-        "column, dtype, advice",
-        [
-            (pd.Series(["x", "y"], dtype=object), "object", "OrdinalEncoder"),
-            (pd.Series([1, "y"]), "object", "OrdinalEncoder"),
-            (pd.Series(["x", "y"], dtype="str"), "(str|object)", "OrdinalEncoder"),
-            (pd.Series(["x", "y"], dtype="category"), "category", "from_dtype.* pass their codes"),
-            (pd.to_datetime(pd.Series(["2020-01-01"] * 2)), "datetime64", "days since"),
-            (pd.Series([1 + 2j, 1]), "complex128", "Cast it"),
-            (pd.Series([1.0, 0.0], dtype=pd.SparseDtype(float)), "Sparse", "Cast it to float64"),
-        ],
-        ids=["object", "mixed", "str", "category", "date", "complex", "sparse"],
-    )
+    @pytest.mark.parametrize("column, dtype, advice", [
+        (pd.Series(["x", "y"], dtype=object), "object", "OrdinalEncoder"),
+        (pd.Series([1, "y"]), "object", "OrdinalEncoder"),
+        (pd.Series(["x", "y"], dtype="str"), "(str|object)", "OrdinalEncoder"),
+        (pd.Series(["x", "y"], dtype="category"), "category", "from_dtype.* pass their codes"),
+        (pd.to_datetime(pd.Series(["2020-01-01"] * 2)), "datetime64", "days since"),
+        (pd.Series([1 + 2j, 1]), "complex128", "Cast it"),
+        (pd.Series([1.0, 0.0], dtype=pd.SparseDtype(float)), "Sparse", "Cast it to float64"),
+    ], ids=["object", "mixed", "str", "category", "date", "complex", "sparse"])  # fmt: skip
     def test_pandas_columns_of_other_types(self, column, dtype, advice):
         X = pd.DataFrame({"fine": [1.0, 2.0], "city": column})
         with pytest.raises(ValueError, match=f"column 'city' has dtype {dtype}.*{advice}"):
@@ -300,11 +290,9 @@ class TestBadTables:
         with pytest.raises(error, match=message):
             read(strict_cupy.on_gpu(cupy, X, 1), GPU)
 
-    @pytest.mark.parametrize(
-        "X",
-        [np.array([["1", "2"]]), np.array([[b"1"]]), np.array([["2020-01-01"]], "M8[D]")],
-        ids=["str", "bytes", "date"],
-    )
+    @pytest.mark.parametrize("X", [
+        np.array([["1", "2"]]), np.array([[b"1"]]), np.array([["2020-01-01"]], "M8[D]"),
+    ], ids=["str", "bytes", "date"])  # fmt: skip
     def test_arrays_of_text_and_dates(self, X):
         with pytest.raises(ValueError, match="X must hold numbers, got dtype .*OrdinalEncoder"):
             read(X)

@@ -172,16 +172,11 @@ class TestFrames:
         with pytest.raises(ValueError, match=advice):
             fit(X, chosen)
 
-    @pytest.mark.parametrize(
-        "column, dtype",
-        [
-            (pd.Series(pd.to_datetime(["2020-01-01"] * 2)), "datetime64"),
-            (pl.Series([[1], [2]]), "List"),
-            (pl.Series([b"1", b"2"]), "Binary"),
-            (pl.Series(["1", "2"]).cast(pl.Decimal(10, 2)), "Decimal"),
-        ],
-        ids=["date", "list", "binary", "decimal"],
-    )
+    @pytest.mark.parametrize("column, dtype", [
+        (pd.Series(pd.to_datetime(["2020-01-01"] * 2)), "datetime64"),
+        (pl.Series([[1], [2]]), "List"), (pl.Series([b"1", b"2"]), "Binary"),
+        (pl.Series(["1", "2"]).cast(pl.Decimal(10, 2)), "Decimal"),
+    ], ids=["date", "list", "binary", "decimal"])  # fmt: skip
     def test_columns_that_cannot_be_categories(self, column, dtype):
         make = pd.DataFrame if isinstance(column, pd.Series) else pl.DataFrame
         with pytest.raises(ValueError, match=f"X's column 'c' has dtype {dtype}.*to strings"):

@@ -85,14 +85,10 @@ def test_sums_of_weights_do_not_depend_on_their_order():
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        (RandomForestRegressor, {}),
-        (ExtraTreesRegressor, {}),
-        (GradientBoostingRegressor, {"min_samples_leaf": 1, "learning_rate": 0.4}),
-    ],
-)
+@pytest.mark.parametrize("kind, settings", [
+    (RandomForestRegressor, {}), (ExtraTreesRegressor, {}),
+    (GradientBoostingRegressor, {"min_samples_leaf": 1, "learning_rate": 0.4}),
+])  # fmt: skip
 @pytest.mark.parametrize("far", [50.0, 1.7])
 def test_one_outlier_does_not_ruin_a_model(kind, settings, far):
     """Rows beside the outlier are predicted as without it."""

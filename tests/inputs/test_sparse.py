@@ -91,16 +91,12 @@ class TestReading:
         with pytest.raises(ValueError, match="rows is not a valid sparse matrix: .*< 3.*coo_array"):
             read(X, "rows")
 
-    @pytest.mark.parametrize(
-        ("X", "message"),
-        [
-            (scipy.sparse.csr_array(np.eye(2) * 1j), "X is sparse with dtype complex128"),
-            (scipy.sparse.csr_array((0, 2)), r"0 sample\(s\)"),
-            (scipy.sparse.csr_array((2, 0)), r"0 feature\(s\)"),
-            (scipy.sparse.coo_array([1.0, 0.0]), "Expected 2D array, got 1D array"),
-        ],
-        ids=["complex", "no rows", "no columns", "one dimension"],
-    )
+    @pytest.mark.parametrize("X, message", [
+        (scipy.sparse.csr_array(np.eye(2) * 1j), "X is sparse with dtype complex128"),
+        (scipy.sparse.csr_array((0, 2)), r"0 sample\(s\)"),
+        (scipy.sparse.csr_array((2, 0)), r"0 feature\(s\)"),
+        (scipy.sparse.coo_array([1.0, 0.0]), "Expected 2D array, got 1D array"),
+    ], ids=["complex", "no rows", "no columns", "one dimension"])  # fmt: skip
     def test_bad(self, X, message):
         with pytest.raises(ValueError, match=message):
             read(X)

@@ -39,8 +39,11 @@ class Target:
         return SIMULATED and self.implementation is Implementation.CUDA
 
     def array(self, values: Any) -> Any:
-        """A copy of a NumPy array in the target's library."""
-        return self.xp.asarray(values, copy=True)
+        """A copy of a NumPy array in the target's library, in NumPy read-only where that is."""
+        copy = self.xp.asarray(values, copy=True)
+        if isinstance(copy, np.ndarray) and isinstance(values, np.ndarray):
+            copy.flags.writeable = values.flags.writeable
+        return copy
 
     def host(self, array: Any) -> np.ndarray:
         """The NumPy copy of an array, which must be of the target's library."""

@@ -24,6 +24,7 @@ from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.losses import ArrayLoss, CustomLoss, Huber, exp, log, mul, sigmoid, softplus
 from tests.support.errors import raises
+from tests.support.lanes import few
 
 N = 400
 
@@ -162,6 +163,7 @@ class TestScalarFunctions:
         assert lopsided_mean(y, model.predict(X)) < 0.3 * lopsided_mean(y, np.full(N, base))
         assert (model.predict(X) > y).mean() < 0.45
 
+    @pytest.mark.slow
     def test_compiled_functions_and_lambdas(self):
         X, y, _ = table()
         gradient = njit(squared_gradient)
@@ -189,11 +191,10 @@ def gradient_times(factor):
 
 
 class TestIdentity:
-    @pytest.mark.parametrize("loss, classes", [
-        pytest.param(SQUARED, 0, marks=pytest.mark.slow), (POISSON, 0),
-        pytest.param(LOPSIDED, 0, marks=pytest.mark.slow), (LOGISTIC, 2),
-        pytest.param(LOGISTIC, 3, marks=pytest.mark.slow), (array_squared, 0), (array_softmax, 3),
-    ])  # fmt: skip
+    @pytest.mark.parametrize("loss, classes", few([
+        (SQUARED, 0), (POISSON, 0), (LOPSIDED, 0), (LOGISTIC, 2), (LOGISTIC, 3),
+        (array_squared, 0), (array_softmax, 3),
+    ], 1, 5, 6))  # fmt: skip
     def test_threads_and_reference(self, loss, classes, monkeypatch):
         monkeypatch.setattr(team, "MIN_WORK_PER_THREAD", 1)
         monkeypatch.setattr(cpu_grow, "MIN_CELLS_PER_THREAD", 1)
@@ -208,6 +209,7 @@ class TestIdentity:
         assert {fingerprint(other) for other in others} == {fingerprint(model)}
         np.testing.assert_array_equal(model.predict(X), expected)
 
+    @pytest.mark.slow
     def test_a_changed_function_of_the_same_name_is_another_loss(self):
         X, y, _ = table()
         predictions = []
@@ -414,19 +416,16 @@ class TestBadInput:
         def broken(y, score):
             return math.nan if y == 123.0 else score - y
 
-        def infinite(y, score):
-            return math.inf if y == 123.0 else score - y
-
         y = self.Y.copy()
         y[17] = 123.0
-        for gradient, text in ((broken, "nan"), (infinite, "inf")):
-            with raises(ValueError, f"The gradient of loss=CustomLoss(value=squared, "
-                        f"gradient={gradient.__name__}) is {text} in row 17 of the training rows",
-                        "y=123.0 and score=0.0", "must be finite"):  # fmt: skip
-                self.fit(CustomLoss(squared, gradient), y)
+        with raises(ValueError, "The gradient of loss=CustomLoss(value=squared, gradient=broken) "
+                    "is nan in row 17 of the training rows", "y=123.0 and score=0.0",
+                    "must be finite"):  # fmt: skip
+            self.fit(CustomLoss(squared, broken), y)
         with raises(ValueError, "is nan in row 17", "score=2.0", "round 1"):
             self.fit(CustomLoss(squared, broken, start=2.0), y)
 
+    @pytest.mark.slow
     def test_a_gradient_that_breaks_later(self):
         def late(y, score):
             return score - y if score < 3.0 else math.nan
@@ -436,16 +435,15 @@ class TestBadInput:
         with raises(ValueError, "is nan in row", "round", "lower learning_rate"):
             model.fit(self.X, self.Y * 3)
 
-    def test_a_hessian_that_is_negative_or_not_finite(self):
-        for value, hessian in (
-            (-1.0, lambda y, f: -1.0),
-            (math.nan, lambda y, f: math.nan),
-            (math.inf, lambda y, f: math.inf),
-        ):
-            with raises(ValueError, f"The hessian of loss=CustomLoss(value=squared, gradient="
-                        f"squared_gradient, hessian=<lambda>) is {value} in row 0",
-                        "not negative"):  # fmt: skip
-                self.fit(CustomLoss(squared, squared_gradient, hessian, start=0.0))
+    @pytest.mark.parametrize("value, hessian", few([
+        (-1.0, lambda y, f: -1.0), (math.nan, lambda y, f: math.nan),
+        (math.inf, lambda y, f: math.inf),
+    ], 0), ids=["negative", "nan", "infinite"])  # fmt: skip
+    def test_a_hessian_that_is_negative_or_not_finite(self, value, hessian):
+        with raises(ValueError, f"The hessian of loss=CustomLoss(value=squared, gradient="
+                    f"squared_gradient, hessian=<lambda>) is {value} in row 0",
+                    "not negative"):  # fmt: skip
+            self.fit(CustomLoss(squared, squared_gradient, hessian, start=0.0))
 
     @pytest.mark.parametrize("result, parts", [
         (lambda y, f: f - y, ("must return (gradient, hessian), got ndarray",)),
@@ -515,7 +513,7 @@ class TestObjects:
         assert Huber() != SQUARED and CustomLoss(squared, squared_gradient) != SQUARED
 
 
-@pytest.mark.parametrize("name", ["losses.mul", "mul"])
+@pytest.mark.parametrize("name", few(["losses.mul", "mul"], "mul"))
 def test_a_compiled_function_may_call_a_formula_first_of_all(name):
     """Where nothing of Numba was there when ``gpuens.losses`` was imported."""
     code = (

@@ -23,6 +23,7 @@ from gpuens import (
 from gpuens.kernels.scalars import distributions as formulas
 from gpuens.kernels.scalars.primitives import vectorise
 from gpuens.losses import LogNormal, NegativeBinomial, Normal, StudentT
+from tests.support.lanes import few
 
 LOSSES = [Normal(), LogNormal(), StudentT(), StudentT(df=8.0), NegativeBinomial()]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -160,6 +161,7 @@ class TestTraining:
         assert (scale > 1e-8).all() and (scale < 1e-4).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     st.sampled_from(LOSSES),
@@ -189,7 +191,7 @@ class TestDistributions:
     ]
     families = pytest.mark.parametrize("family", FAMILIES, ids=lambda d: type(d).__name__)
 
-    @families
+    @pytest.mark.parametrize("family", few(FAMILIES, 0, 2), ids=lambda d: type(d).__name__)
     def test_score_is_the_integral_that_defines_it(self, family):
         y = family.quantile(0.7) + (0.0 if isinstance(family.frozen.dist, scipy.stats.rv_discrete)
                                     else 0.3)  # fmt: skip

@@ -105,6 +105,7 @@ def check(model, loss, X, y, weight):
     assert (np.diff(found) <= room).all(), found
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     st.sampled_from([LogLoss(), Exponential(), Focal(), Focal(0.5)]),
@@ -200,6 +201,7 @@ def test_expectiles_at_any_rate():
         check(model, loss, X, y * 2.0 - 1.5, np.empty(0))
 
 
+@pytest.mark.slow
 def test_a_rare_class_of_almost_certain_rows():
     """Newton's own steps diverge here: the training loss reached 18."""
     rng = np.random.default_rng(0)
@@ -216,6 +218,7 @@ def test_a_rare_class_of_almost_certain_rows():
     assert found[-1] < 0.2
 
 
+@pytest.mark.slow
 def test_covertype():
     """With the classes' own shares, of which the rarest is 0.5 %, Newton's steps diverge: the log
     loss of HistGradientBoosting at these settings is 6.4, that of LightGBM 0.461."""

@@ -41,6 +41,7 @@ from gpuens.losses import (
     SquaredError,
     Tweedie,
 )
+from tests.support.lanes import few
 
 OF_NUMBERS = [
     SquaredError(), AbsoluteError(), Huber(), Quantile(0.2), Quantile([0.1, 0.5, 0.9]), Poisson(),
@@ -84,12 +85,12 @@ class TestBesidePeers:
             losses.append(metric(y_test, probabilities(X_test), sample_weight=weight_test))
         return losses[0] / losses[1]
 
-    @pytest.mark.parametrize("loss, metric", [
+    @pytest.mark.parametrize("loss, metric", few([
         ("absolute_error", mean_absolute_error),
         ("poisson", mean_poisson_deviance),
         ("gamma", mean_gamma_deviance),
         ("quantile", functools.partial(mean_pinball_loss, alpha=0.8)),
-    ])  # fmt: skip
+    ], 1, 3))  # fmt: skip
     def test_hist_gradient_boosting(self, loss, metric):
         quantile = {"quantile": 0.8} if loss == "quantile" else {}
         ours = GradientBoostingRegressor(loss, **quantile)
@@ -98,6 +99,7 @@ class TestBesidePeers:
         )
         assert self.ratio(ours, theirs, metric) < 1.02
 
+    @pytest.mark.slow
     def test_huber(self):
         theirs = ExactRegressor(
             loss="huber", n_estimators=50, max_leaf_nodes=31, max_depth=None, min_samples_leaf=20
@@ -152,11 +154,9 @@ class TestIdentity:
         cls = GradientBoostingClassifier if n_classes else GradientBoostingRegressor
         return cls(loss, **self.SETTINGS, **settings)
 
-    @pytest.mark.parametrize("settings", [
-        {}, {"line_search": True, "subsample": 0.5},
-        pytest.param({"subsample": 0.6}, marks=pytest.mark.slow),
-        pytest.param({"line_search": True}, marks=pytest.mark.slow),
-    ], ids=str)  # fmt: skip
+    @pytest.mark.parametrize("settings", few([
+        {}, {"line_search": True, "subsample": 0.5}, {"subsample": 0.6}, {"line_search": True}
+    ], 0), ids=str)  # fmt: skip
     @pytest.mark.parametrize("loss, n_classes", CASES, ids=str)
     def test_threads_and_reference(self, loss, n_classes, settings, monkeypatch):
         monkeypatch.setattr(team, "MIN_WORK_PER_THREAD", 1)
@@ -201,17 +201,11 @@ class TestExpectiles:
             assert fingerprint(models[0]) == fingerprint(models[1])
             np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
 
-    @pytest.mark.parametrize(
-        ("loss", "level"),
-        [
-            ("expectile", np.float32(0.3)),
-            ("quantile", np.float32(0.3)),
-            ("quantile", np.array([0.1, 0.9])),
-            (losses.Huber(np.float32(0.7)), None),
-            (losses.Tweedie(np.float32(1.5)), None),
-        ],
-        ids=["expectile", "quantile", "quantiles", "huber", "tweedie"],
-    )
+    @pytest.mark.parametrize("loss, level", [
+        ("expectile", np.float32(0.3)), ("quantile", np.float32(0.3)),
+        ("quantile", np.array([0.1, 0.9])), (losses.Huber(np.float32(0.7)), None),
+        (losses.Tweedie(np.float32(1.5)), None),
+    ], ids=["expectile", "quantile", "quantiles", "huber", "tweedie"])  # fmt: skip
     def test_levels_of_numpy_are_saved(self, loss, level, tmp_path):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(60, 2)), rng.uniform(size=60)

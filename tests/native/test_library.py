@@ -178,17 +178,11 @@ def test_numbers_at_the_ends_of_their_ranges(library, x):
     assert not library.missed
 
 
-@pytest.mark.parametrize(
-    ("function", "values"),
-    [
-        (half, (2**63,)),
-        (half, (np.complex64(1.5),)),
-        (half, (1,)),
-        (store, (0.5, np.zeros(1, np.complex64))),
-        (add_up, arguments(x=1.5)),
-        (add_up, arguments(writeable=False)),
-    ],
-)
+@pytest.mark.parametrize("function, values", [
+    (half, (2**63,)), (half, (np.complex64(1.5),)), (half, (1,)),
+    (store, (0.5, np.zeros(1, np.complex64))), (add_up, arguments(x=1.5)),
+    (add_up, arguments(writeable=False)),
+])  # fmt: skip
 def test_other_types_are_compiled_and_counted(library, function, values):
     run = library.bind(function)
     for _ in range(2):

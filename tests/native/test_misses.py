@@ -40,9 +40,8 @@ print(json.dumps([n, sorted(library.used), sorted(library.missed)]))
 """
 
 
-@pytest.mark.parametrize(("program", "least", "kernels"), [
-    pytest.param(MODELS, 300, 30, marks=pytest.mark.slow), (READ_MODELS, 20, 2),
-])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "least", "kernels"), [(MODELS, 300, 30), (READ_MODELS, 20, 2)])
 def test_no_model_misses_a_kernel(program, least, kernels):
     """Custom losses are no kernels of the library, and compile without a miss."""
     if program is READ_MODELS:

@@ -147,6 +147,7 @@ class TestWeights:
         assert (np.abs(found - 4000 * p) <= 5 * np.sqrt(4000 * p * (1 - p))).all()
         np.testing.assert_array_equal(weighted_subset(weight, 3, 0, 0), [1, 2, 4])
 
+    @pytest.mark.slow
     def test_without_replacement_one_after_the_other(self):
         """P({a, b}) = p_a p_b (1 / (1 - p_a) + 1 / (1 - p_b)) for chances p."""
         p = np.array([0.2, 0.3, 0.5])

@@ -16,6 +16,7 @@ from gpuens.plotting import (  # noqa: E402
     ShapleyDependenceDisplay,
     WaterfallDisplay,
 )
+from tests.support.lanes import few  # noqa: E402
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 MODEL = GradientBoostingRegressor(n_estimators=8, device="cpu").fit(X, Y)
@@ -80,7 +81,7 @@ def test_waterfall():
     assert len(WaterfallDisplay(VALUES[3], base).plot().bars_) == 10
 
 
-@pytest.mark.parametrize("width", [4.8, 6.4])
+@pytest.mark.parametrize("width", few([4.8, 6.4], 0))
 def test_values_of_a_waterfall_lie_on_no_name_and_no_edge(width):
     names = ["a_name_without_spaces_" * 3, "a name with spaces " * 3, *X.columns[2:]]
     figure, ax = plt.subplots(figsize=(width, 4.8), layout="constrained")
@@ -107,21 +108,18 @@ def test_dependence():
     assert len(plain.points_.get_offsets()) == 2
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BeeswarmDisplay(VALUES, X.iloc[:5]), "data must have the shape"),
-        (lambda: BeeswarmDisplay(VALUES[0], X), "values must have the shape"),
-        (lambda: BeeswarmDisplay(VALUES, X).plot(max_features=0), "max_features must be"),
-        (lambda: BeeswarmDisplay(VALUES, X, feature_names=["a"]), "feature_names has 1"),
-        (lambda: WaterfallDisplay(VALUES, 0.0), r"values must have the shape \(n_features,\)"),
-        (lambda: WaterfallDisplay(VALUES[0], np.nan), "base_value must hold finite"),
-        (lambda: WaterfallDisplay.from_estimator(MODEL, X), "X must have one row, got 442"),
-        (lambda: ShapleyDependenceDisplay.from_estimator(MODEL, X, "bmj"), "feature must be"),
-        (lambda: ShapleyDependenceDisplay.from_estimator(MODEL, X, 10), "feature must be below"),
-        (lambda: ShapleyDependenceDisplay([1.0], [1.0, 2.0]), "data must have the shape"),
-    ],
-)
+@pytest.mark.parametrize("call, message", [
+    (lambda: BeeswarmDisplay(VALUES, X.iloc[:5]), "data must have the shape"),
+    (lambda: BeeswarmDisplay(VALUES[0], X), "values must have the shape"),
+    (lambda: BeeswarmDisplay(VALUES, X).plot(max_features=0), "max_features must be"),
+    (lambda: BeeswarmDisplay(VALUES, X, feature_names=["a"]), "feature_names has 1"),
+    (lambda: WaterfallDisplay(VALUES, 0.0), r"values must have the shape \(n_features,\)"),
+    (lambda: WaterfallDisplay(VALUES[0], np.nan), "base_value must hold finite"),
+    (lambda: WaterfallDisplay.from_estimator(MODEL, X), "X must have one row, got 442"),
+    (lambda: ShapleyDependenceDisplay.from_estimator(MODEL, X, "bmj"), "feature must be"),
+    (lambda: ShapleyDependenceDisplay.from_estimator(MODEL, X, 10), "feature must be below"),
+    (lambda: ShapleyDependenceDisplay([1.0], [1.0, 2.0]), "data must have the shape"),
+])  # fmt: skip
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -92,17 +92,11 @@ def test_blocks_may_be_chosen():
     np.testing.assert_array_equal(result.reshape(4, 64).any(axis=1), [False, True, False, True])
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"grid": (0, 1, 1)}, "grid"),
-        ({"block": (32, 33, 1)}, "block"),
-        ({"parameters": bytes(8)}, "parameters"),
-        ({"shared": 1 << 20}, "shared"),
-        ({"order": "sorted"}, "order"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize("changes, named", [
+    ({"grid": (0, 1, 1)}, "grid"), ({"block": (32, 33, 1)}, "block"),
+    ({"parameters": bytes(8)}, "parameters"), ({"shared": 1 << 20}, "shared"),
+    ({"order": "sorted"}, "order"),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_a_launch_that_is_not_possible_is_refused(changes, named):
     call = {"grid": (1, 1, 1), "block": (32, 1, 1), "parameters": bytes(20), **changes}
     with pytest.raises(ValueError, match=named):

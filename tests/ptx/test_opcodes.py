@@ -389,23 +389,13 @@ def test_parts_of_a_register():
     assert found == [value >> 32 for (value,) in rows]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "bits"),
-    [
-        ("0d3FF0000000000000", "f64", 0x3FF0000000000000),
-        ("0d7FF8000000000001", "f64", 0x7FF8000000000001),
-        ("0f3F800000", "f32", 0x3F800000),
-        ("0f00000001", "f32", 1),
-        ("0fFF800000", "f32", 0xFF800000),
-        ("-1", "b64", 2**64 - 1),
-        ("-9223372036854775808", "s64", 2**63),
-        ("18446744073709551615", "u64", 2**64 - 1),
-        ("0xFF", "u32", 255),
-        ("-3", "s16", 2**16 - 3),
-        ("1", "pred", 1),
-        ("-1", "pred", 1),
-    ],
-)
+@pytest.mark.parametrize("text, kind, bits", [
+    ("0d3FF0000000000000", "f64", 0x3FF0000000000000),
+    ("0d7FF8000000000001", "f64", 0x7FF8000000000001), ("0f3F800000", "f32", 0x3F800000),
+    ("0f00000001", "f32", 1), ("0fFF800000", "f32", 0xFF800000), ("-1", "b64", 2**64 - 1),
+    ("-9223372036854775808", "s64", 2**63), ("18446744073709551615", "u64", 2**64 - 1),
+    ("0xFF", "u32", 255), ("-3", "s16", 2**16 - 3), ("1", "pred", 1), ("-1", "pred", 1),
+])  # fmt: skip
 def test_constants(text, kind, bits):
     assert run(f"mov.{kind} %d, {text};", ("b32",), kind, [(0,)]) == [bits]
 
@@ -455,32 +445,15 @@ def test_places_in_the_grid():
         np.testing.assert_array_equal(out[..., k], np.broadcast_to(value, out.shape[:2]))
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    [
-        "shfl.sync.down.b32 %d, %0, 1, 31, -1;",
-        "vote.sync.any.pred %d, %0, -1;",
-        "add.ftz.f32 %d, %0, %0;",
-        "add.rz.f64 %d, %0, %0;",
-        "mul.s32 %d, %0, %0;",
-        "cvt.rzi.f32.f64 %d, %0;",
-        "setp.lt.and.s32 %d, %0, %0, %0;",
-        "tex.1d.v4.f32.s32 %d, %0;",
-        "bar.red.popc.u32 %d, 0, %0;",
-        "bar.sync 0, 64;",
-        "barrier.sync 1;",
-        "bra.conv $there;",
-        "call.uni (%d), helper, (%0);",
-        "mov.u32 %d, %clock;",
-        "mov.u32 %d, %warpid;",
-        "mov.u32 %d, unknown;",
-        "bfi.b32 %d, %0, %0, %0, 4;",
-        "add.s64 %d, %0, %0;",
-        "ld.global.u32 %d, [%0];",
-        "ld.param.u32 %d, [%row];",
-        "ld.const.u32 %d, [%row];",
-    ],
-)
+@pytest.mark.parametrize("instruction", [
+    "shfl.sync.down.b32 %d, %0, 1, 31, -1;", "vote.sync.any.pred %d, %0, -1;",
+    "add.ftz.f32 %d, %0, %0;", "add.rz.f64 %d, %0, %0;", "mul.s32 %d, %0, %0;",
+    "cvt.rzi.f32.f64 %d, %0;", "setp.lt.and.s32 %d, %0, %0, %0;", "tex.1d.v4.f32.s32 %d, %0;",
+    "bar.red.popc.u32 %d, 0, %0;", "bar.sync 0, 64;", "barrier.sync 1;", "bra.conv $there;",
+    "call.uni (%d), helper, (%0);", "mov.u32 %d, %clock;", "mov.u32 %d, %warpid;",
+    "mov.u32 %d, unknown;", "bfi.b32 %d, %0, %0, %0, 4;", "add.s64 %d, %0, %0;",
+    "ld.global.u32 %d, [%0];", "ld.param.u32 %d, [%row];", "ld.const.u32 %d, [%row];",
+])  # fmt: skip
 def test_what_is_not_known_is_named_with_its_line(instruction):
     text = kernel_of(f"// here\n{instruction}\n", ("b32",), "b32")
     line = 2 + text[: text.index("// here")].count("\n")

@@ -225,14 +225,11 @@ def test_other_classes_are_loaded_only_if_they_are_trusted(path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        ({"random_state": np.random.RandomState(0)}, "random_state.*RandomState"),
-        ({"class_weight": {(1, 2): 1.0}}, r"class_weight.*key \(1, 2\)"),
-        ({"max_features": lambda n: n}, "max_features.*function"),
-    ],
-)
+@pytest.mark.parametrize("settings, parts", [
+    ({"random_state": np.random.RandomState(0)}, "random_state.*RandomState"),
+    ({"class_weight": {(1, 2): 1.0}}, r"class_weight.*key \(1, 2\)"),
+    ({"max_features": lambda n: n}, "max_features.*function"),
+])  # fmt: skip
 def test_what_a_file_cannot_hold_is_named(path, settings, parts):
     with pytest.raises(TypeError, match=f"(?s)RandomForestClassifier.{parts}"):
         RandomForestClassifier(**settings).save(path)

@@ -249,6 +249,7 @@ class TestLineSearch:
         assert model.estimator_weights_.tolist() == [0, 0]
         np.testing.assert_allclose(model.predict(XR), Y.mean(), rtol=1e-12)
 
+    @pytest.mark.slow
     def test_losses_of_a_user(self):
         def objective(y, score):
             return np.exp(score) - y, np.exp(score)

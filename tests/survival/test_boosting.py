@@ -211,26 +211,23 @@ def test_other_losses_have_no_curves():
     assert not hasattr(again, "unique_times_")
 
 
-@pytest.mark.parametrize(
-    "settings, y, message",
-    [
-        ({"loss": "cox"}, Y[1], "y must be a structured array"),
-        ({"loss": "cox"}, np.stack(Y, axis=1), r"tuple \(event, time\), got ndarray"),
-        ({"loss": "cox"}, None, "y must be a structured array.*got NoneType"),
-        ({"loss": "cox"}, (~Y[0] & False, Y[1]), "y has no event, so that loss='cox'"),
-        ({"loss": "cox"}, (Y[0], -Y[1]), "finite and not negative"),
-        ({"loss": "cox"}, (Y[0][:9], Y[1][:9]), "inconsistent numbers of samples|9"),
-        ({"loss": "aft"}, Y[1], "lower and upper bound of each time"),
-        ({"loss": "aft"}, (Y[0], 0.0 * Y[1]), "must have positive times of events"),
-        ({"loss": "aft"}, (Y[0], 1e37 + 0.0 * Y[1]), "must be below 1e\\+37"),
-        ({"loss": "aft"}, (Y[0] & False, Y[1]), r"has a finite upper bound \(no event\)"),
-        ({"loss": "aft"}, np.stack([0.0 * Y[1], Y[1]], axis=1), "has a positive lower bound"),
-        ({"loss": "cox", "scoring": "r2"}, Y, "do not go together: the losses of survival"),
-        ({"scoring": "concordance"}, Y[1], "do not go together"),
-        ({"loss": "cox", "sampling": "balanced"}, Y, "is for classes"),
-        ({"loss": "aft", "init": StagewiseRegressor()}, Y, "init must be None or 'zero' with"),
-    ],
-)
+@pytest.mark.parametrize("settings, y, message", [
+    ({"loss": "cox"}, Y[1], "y must be a structured array"),
+    ({"loss": "cox"}, np.stack(Y, axis=1), r"tuple \(event, time\), got ndarray"),
+    ({"loss": "cox"}, None, "y must be a structured array.*got NoneType"),
+    ({"loss": "cox"}, (~Y[0] & False, Y[1]), "y has no event, so that loss='cox'"),
+    ({"loss": "cox"}, (Y[0], -Y[1]), "finite and not negative"),
+    ({"loss": "cox"}, (Y[0][:9], Y[1][:9]), "inconsistent numbers of samples|9"),
+    ({"loss": "aft"}, Y[1], "lower and upper bound of each time"),
+    ({"loss": "aft"}, (Y[0], 0.0 * Y[1]), "must have positive times of events"),
+    ({"loss": "aft"}, (Y[0], 1e37 + 0.0 * Y[1]), "must be below 1e\\+37"),
+    ({"loss": "aft"}, (Y[0] & False, Y[1]), r"has a finite upper bound \(no event\)"),
+    ({"loss": "aft"}, np.stack([0.0 * Y[1], Y[1]], axis=1), "has a positive lower bound"),
+    ({"loss": "cox", "scoring": "r2"}, Y, "do not go together: the losses of survival"),
+    ({"scoring": "concordance"}, Y[1], "do not go together"),
+    ({"loss": "cox", "sampling": "balanced"}, Y, "is for classes"),
+    ({"loss": "aft", "init": StagewiseRegressor()}, Y, "init must be None or 'zero' with"),
+])  # fmt: skip
 def test_bad_input(settings, y, message):
     with pytest.raises(ValueError, match=message):
         GradientBoostingRegressor(**FEW, **settings).fit(X, y)

@@ -140,17 +140,13 @@ def test_contributions_add_up():
     np.testing.assert_allclose(contributions.sum(axis=1), model.predict(X_TEST[:20]), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "settings, y, message",
-    [
-        ({}, Y[1], "y must be a structured array"),
-        ({}, (Y[0] & False, Y[1]), "y has no event of positive weight"),
-        ({}, (Y[0], Y[1] - 1.0), "finite and not negative"),
-        ({}, (Y[0][:9], Y[1][:9]), "9"),
-        ({"criterion": "squared_error"}, Y, "criterion"),
-        ({"oob_score": True, "bootstrap": False}, Y, "bootstrap=True"),
-    ],
-)
+@pytest.mark.parametrize("settings, y, message", [
+    ({}, Y[1], "y must be a structured array"),
+    ({}, (Y[0] & False, Y[1]), "y has no event of positive weight"),
+    ({}, (Y[0], Y[1] - 1.0), "finite and not negative"), ({}, (Y[0][:9], Y[1][:9]), "9"),
+    ({"criterion": "squared_error"}, Y, "criterion"),
+    ({"oob_score": True, "bootstrap": False}, Y, "bootstrap=True"),
+])  # fmt: skip
 def test_bad_input(settings, y, message):
     with pytest.raises(ValueError, match=message):
         RandomSurvivalForest(**FEW, **settings).fit(X, y)

@@ -147,17 +147,14 @@ def test_the_training_loss_never_rises(loss, rate):
     assert (np.diff(means) <= 1e-6).all() and means[-1] < means[0] - 0.05
 
 
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: Cox("exact"), "ties must be 'efron' or 'breslow', got 'exact'"),
-        (lambda: AFT("weibull"), "distribution must be 'normal', 'logistic' or 'extreme'"),
-        (lambda: AFT(scale=0.0), r"scale must be a number in \[1e-6, 1e6\], got 0.0"),
-        (lambda: AFT(scale="1"), "scale must be a number"),
-        (lambda: Cox().for_classes(2), "is a loss of survival: use GradientBoostingRegressor"),
-        (lambda: AFT().for_targets(1), "is a loss of survival: use GradientBoostingRegressor"),
-    ],
-)
+@pytest.mark.parametrize("make, message", [
+    (lambda: Cox("exact"), "ties must be 'efron' or 'breslow', got 'exact'"),
+    (lambda: AFT("weibull"), "distribution must be 'normal', 'logistic' or 'extreme'"),
+    (lambda: AFT(scale=0.0), r"scale must be a number in \[1e-6, 1e6\], got 0.0"),
+    (lambda: AFT(scale="1"), "scale must be a number"),
+    (lambda: Cox().for_classes(2), "is a loss of survival: use GradientBoostingRegressor"),
+    (lambda: AFT().for_targets(1), "is a loss of survival: use GradientBoostingRegressor"),
+])  # fmt: skip
 def test_bad_parameters(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -117,21 +117,15 @@ def test_counting_below(n):
 Y = [True, False, True], [1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((Y, [1.0, 2.0]), "score must hold a number for each of the 3 rows"),
-        ((Y, [1.0, 2.0, np.nan]), "score must be finite"),
-        (((Y[1], Y[0]), [1.0, 2.0, 3.0]), r"boolean, or 0 and 1.*in this order"),
-        ((([False] * 3, Y[1]), [1.0, 2.0, 3.0]), "No pair of rows is comparable"),
-        (
-            ((Y[0], [1.0, -2.0, 3.0]), [1.0, 2.0, 3.0]),
-            r"finite and not negative, got -2.0 in row 1",
-        ),
-        (((Y[0], [1.0, 2.0]), [1.0, 2.0, 3.0]), "an event and a time for each row"),
-        ((np.zeros(3), [1.0, 2.0, 3.0]), r"structured array.*got ndarray of dtype float64"),
-    ],
-)
+@pytest.mark.parametrize("arguments, message", [
+    ((Y, [1.0, 2.0]), "score must hold a number for each of the 3 rows"),
+    ((Y, [1.0, 2.0, np.nan]), "score must be finite"),
+    (((Y[1], Y[0]), [1.0, 2.0, 3.0]), r"boolean, or 0 and 1.*in this order"),
+    ((([False] * 3, Y[1]), [1.0, 2.0, 3.0]), "No pair of rows is comparable"),
+    (((Y[0], [1.0, -2.0, 3.0]), [1.0, 2.0, 3.0]), r"finite and not negative, got -2.0 in row 1"),
+    (((Y[0], [1.0, 2.0]), [1.0, 2.0, 3.0]), "an event and a time for each row"),
+    ((np.zeros(3), [1.0, 2.0, 3.0]), r"structured array.*got ndarray of dtype float64"),
+])  # fmt: skip
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         concordance(*arguments)

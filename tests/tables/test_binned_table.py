@@ -69,20 +69,15 @@ def same(one, other):
 
 
 class TestModels:
-    @pytest.mark.parametrize(
-        ("model", "y"),
-        [
-            (regressor(), Y),
-            (regressor(loss="absolute_error", subsample=0.6), Y),
-            (regressor(loss="poisson", sampling="goss"), abs(Y)),
-            (regressor(loss="quantile", quantile=[0.2, 0.8]), Y),
-            (regressor(sampling="mvs", line_search=True), np.stack([Y, -Y], axis=1)),
-            (classifier(), Y > 1),
-            (classifier(sampling="balanced", subsample=0.5), np.digitize(Y, [0, 1, 2])),
-            (classifier(loss="exponential"), np.where(Y > 1, "yes", "no")),
-        ],
-        ids=lambda value: "" if isinstance(value, np.ndarray) else value.loss,
-    )
+    @pytest.mark.parametrize("model, y", [
+        (regressor(), Y), (regressor(loss="absolute_error", subsample=0.6), Y),
+        (regressor(loss="poisson", sampling="goss"), abs(Y)),
+        (regressor(loss="quantile", quantile=[0.2, 0.8]), Y),
+        (regressor(sampling="mvs", line_search=True), np.stack([Y, -Y], axis=1)),
+        (classifier(), Y > 1),
+        (classifier(sampling="balanced", subsample=0.5), np.digitize(Y, [0, 1, 2])),
+        (classifier(loss="exponential"), np.where(Y > 1, "yes", "no")),
+    ], ids=lambda value: "" if isinstance(value, np.ndarray) else value.loss)  # fmt: skip
     @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
     def test_those_of_the_rows_in_memory(self, model, y, weight):
         rows = (X, y) if weight is None else (X, y, weight)
@@ -320,10 +315,9 @@ class TestFiles:
         with pytest.raises(FileNotFoundError):
             BinnedTable.open(tmp_path / "nowhere")
 
-    @pytest.mark.parametrize(
-        ("name", "at", "code"),
-        [("rows", -1, 1), ("columns", 5, 7), ("rows", 3, 254), ("columns", -1, 255)],
-    )
+    @pytest.mark.parametrize("name, at, code", [
+        ("rows", -1, 1), ("columns", 5, 7), ("rows", 3, 254), ("columns", -1, 255),
+    ])  # fmt: skip
     def test_bins_that_differ(self, tmp_path, name, at, code):
         """Growth would divide a node by one copy as the other does not, again and again."""
         self.make(tmp_path / "table", Y)
@@ -391,21 +385,15 @@ class TestBadInput:
             categorical_features=["town"],
         )  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("other", "match"),
-        [
-            ((X[:, :4], Y), "Batch 1 differs from batch 0 in the number of features: 4 instead"),
-            (
-                (pd.DataFrame(X, columns=list("abcde")), Y),
-                "Batch 1 .* in the names of features",
-            ),
-            ((X,), "Batch 0 has a y, batch 1 has none"),
-            ((X, Y, WEIGHT), "Batch 1 has a weight, batch 0 has none"),
-            ((X, Y[:-1]), "y of batch 1 must have a value for each of its 900 rows"),
-            ((X, Y, -WEIGHT), "Negative values in data passed to `weight of batch 1`"),
-            ((X, np.full(N, None)), "y of batch 1 has dtype object"),
-        ],
-    )
+    @pytest.mark.parametrize("other, match", [
+        ((X[:, :4], Y), "Batch 1 differs from batch 0 in the number of features: 4 instead"),
+        ((pd.DataFrame(X, columns=list("abcde")), Y), "Batch 1 .* in the names of features"),
+        ((X,), "Batch 0 has a y, batch 1 has none"),
+        ((X, Y, WEIGHT), "Batch 1 has a weight, batch 0 has none"),
+        ((X, Y[:-1]), "y of batch 1 must have a value for each of its 900 rows"),
+        ((X, Y, -WEIGHT), "Negative values in data passed to `weight of batch 1`"),
+        ((X, np.full(N, None)), "y of batch 1 has dtype object"),
+    ])  # fmt: skip
     def test_batches_that_differ(self, other, match):
         self.fails(ValueError, match, lambda: [(X, Y), other])
 
@@ -425,15 +413,11 @@ class TestBadInput:
             categorical_features="from_dtype",
         )
 
-    @pytest.mark.parametrize(
-        ("second", "match"),
-        [
-            ([(X[::-1], Y)], "Batch 0 holds other rows"),
-            ([(X[:800], Y[:800])], "Batch 0 holds other rows"),
-            ([(X, Y), (X, Y)], "and more later"),
-            ([], "and 0 later"),
-        ],
-    )
+    @pytest.mark.parametrize("second, match", [
+        ([(X[::-1], Y)], "Batch 0 holds other rows"),
+        ([(X[:800], Y[:800])], "Batch 0 holds other rows"), ([(X, Y), (X, Y)], "and more later"),
+        ([], "and 0 later"),
+    ])  # fmt: skip
     def test_other_rows_the_second_time(self, second, match):
         readings = itertools.count()
         self.fails(ValueError, match, lambda: [(X, Y)] if next(readings) == 0 else second)
@@ -534,15 +518,12 @@ class TestForests:
         with pytest.raises(ValueError, match="feature 5 of the .* values that the sample for the"):
             forest(model).fit(table)
 
-    @pytest.mark.parametrize(
-        ("params", "error", "message"),
-        [
-            ({"max_bins": None}, ValueError, "max_bins must be a number where X is a BinnedTable"),
-            ({"max_bins": 20}, ValueError, "The table was made with max_bins=255, the estimator"),
-            ({"oob_score": True}, NotImplementedError, "no values to apply the trees to while"),
-            ({"honest": True}, NotImplementedError, "set oob_score=False and honest=False"),
-        ],
-    )
+    @pytest.mark.parametrize("params, error, message", [
+        ({"max_bins": None}, ValueError, "max_bins must be a number where X is a BinnedTable"),
+        ({"max_bins": 20}, ValueError, "The table was made with max_bins=255, the estimator"),
+        ({"oob_score": True}, NotImplementedError, "no values to apply the trees to while"),
+        ({"honest": True}, NotImplementedError, "set oob_score=False and honest=False"),
+    ])  # fmt: skip
     def test_refused_settings(self, params, error, message):
         table = BinnedTable.from_batches(in_batches(X, Y))
         with pytest.raises(error, match=message):

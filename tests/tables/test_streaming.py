@@ -59,21 +59,16 @@ def grown(monkeypatch):
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
-@pytest.mark.parametrize(
-    ("model", "y"),
-    [
-        (regressor(), Y),
-        (regressor(loss="absolute_error", subsample=0.6), Y),
-        (regressor(sampling="mvs", colsample_bynode=0.5), np.stack([Y, -Y], axis=1)),
-        (regressor(max_depth=5, max_leaf_nodes=None, monotonic_cst=[1, 0, 0, 0, 0, 0]), Y),
-        (regressor(grow_policy="symmetric"), Y),
-        (regressor(grow_policy="symmetric", min_samples_leaf=200, subsample=0.6), Y),
-        (regressor(loss="gamma", min_samples_leaf=400), np.exp(Y)),
-        (classifier(min_samples_leaf=300), Y > 1),
-        (classifier(sampling="goss", learning_rate=0.6), np.digitize(Y, [0, 1])),
-    ],
-    ids=lambda value: "" if isinstance(value, np.ndarray) else str(value.loss),
-)
+@pytest.mark.parametrize("model, y", [
+    (regressor(), Y), (regressor(loss="absolute_error", subsample=0.6), Y),
+    (regressor(sampling="mvs", colsample_bynode=0.5), np.stack([Y, -Y], axis=1)),
+    (regressor(max_depth=5, max_leaf_nodes=None, monotonic_cst=[1, 0, 0, 0, 0, 0]), Y),
+    (regressor(grow_policy="symmetric"), Y),
+    (regressor(grow_policy="symmetric", min_samples_leaf=200, subsample=0.6), Y),
+    (regressor(loss="gamma", min_samples_leaf=400), np.exp(Y)),
+    (classifier(min_samples_leaf=300), Y > 1),
+    (classifier(sampling="goss", learning_rate=0.6), np.digitize(Y, [0, 1])),
+], ids=lambda value: "" if isinstance(value, np.ndarray) else str(value.loss))  # fmt: skip
 def test_models_are_those_of_the_rows_in_memory(model, y, weight, tmp_path, grown):
     expected = model.fit(X, y, weight).forest_.fingerprint()
     assert not grown
@@ -85,24 +80,17 @@ def test_models_are_those_of_the_rows_in_memory(model, y, weight, tmp_path, grow
     assert len(grown) >= 6
 
 
-@pytest.mark.parametrize(
-    ("model", "y", "in_pieces"),
-    [
-        (regressor(), Y, True),
-        (regressor(loss="gamma"), np.exp(Y), True),
-        (regressor(max_leaf_nodes=None, max_depth=4, colsample_bynode=0.5), Y, True),
-        (regressor(), np.stack([Y, -Y], axis=1), True),
-        (classifier(scoring="loss", verbose=0), Y > 1, True),
-        (classifier(min_impurity_decrease=1e-4), np.digitize(Y, [0, 1]), True),
-        (regressor(loss="huber"), Y, False),
-        (regressor(subsample=0.5), Y, False),
-        (regressor(line_search=True), Y, False),
-        (regressor(dropout=0.5), Y, False),
-        (classifier(class_weight="balanced"), Y > 1, False),
-        (regressor(monotonic_cst=[1, 0, 0, 0, 0, 0]), Y, False),
-    ],
-    ids=lambda value: "" if isinstance(value, np.ndarray) else str(value),
-)
+@pytest.mark.parametrize("model, y, in_pieces", [
+    (regressor(), Y, True), (regressor(loss="gamma"), np.exp(Y), True),
+    (regressor(max_leaf_nodes=None, max_depth=4, colsample_bynode=0.5), Y, True),
+    (regressor(), np.stack([Y, -Y], axis=1), True),
+    (classifier(scoring="loss", verbose=0), Y > 1, True),
+    (classifier(min_impurity_decrease=1e-4), np.digitize(Y, [0, 1]), True),
+    (regressor(loss="huber"), Y, False), (regressor(subsample=0.5), Y, False),
+    (regressor(line_search=True), Y, False), (regressor(dropout=0.5), Y, False),
+    (classifier(class_weight="balanced"), Y > 1, False),
+    (regressor(monotonic_cst=[1, 0, 0, 0, 0, 0]), Y, False),
+], ids=lambda value: "" if isinstance(value, np.ndarray) else str(value))  # fmt: skip
 def test_gradients_that_are_computed_in_pieces(model, y, in_pieces, tmp_path, monkeypatch):
     """Several pieces, the last of them no whole chunks."""
     monkeypatch.setattr(pieces, "PIECE_ROWS", 2048)
@@ -369,15 +357,10 @@ class TestDecision:
             seen.add(found.n_resident)
         assert seen == {0, 2048, 2 * 2048, 3 * 2048, 4 * 2048, N_ROWS}
 
-    @pytest.mark.parametrize(
-        "params",
-        [
-            {"loss": CustomLoss(lambda y, f: f - y, lambda y, f: 1.0)},
-            {"dropout": 0.1},
-            {"early_stopping": True},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("params", [
+        {"loss": CustomLoss(lambda y, f: f - y, lambda y, f: 1.0)}, {"dropout": 0.1},
+        {"early_stopping": True},
+    ], ids=str)  # fmt: skip
     def test_rows_leave_room_for_arrays_that_no_plan_names(self, tmp_path, monkeypatch, params):
         table = on_disk(tmp_path, X, Y)
 
@@ -392,18 +375,11 @@ class TestDecision:
         assert rows_that_stay(regressor(**params), 1.45) == 0
         assert rows_that_stay(regressor(**params), 1.51) == N_ROWS
 
-    @pytest.mark.parametrize(
-        "params",
-        [
-            {"loss": "absolute_error"},
-            {"loss": "huber"},
-            {"sampling": "mvs", "subsample": 0.5},
-            {"sampling": "goss", "learning_rate": 0.5},
-            {"line_search": True},
-            {"monotonic_cst": [1, 0, 0, 0, 0, 0]},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("params", [
+        {"loss": "absolute_error"}, {"loss": "huber"}, {"sampling": "mvs", "subsample": 0.5},
+        {"sampling": "goss", "learning_rate": 0.5}, {"line_search": True},
+        {"monotonic_cst": [1, 0, 0, 0, 0, 0]},
+    ], ids=str)  # fmt: skip
     def test_more_rows_stay_where_the_plan_names_all_arrays(self, tmp_path, monkeypatch, params):
         table = on_disk(tmp_path, X, Y)
         with streaming():

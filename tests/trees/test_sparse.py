@@ -137,6 +137,7 @@ def test_no_dense_table_is_made():
     assert gpuens.memory_plan(model, wide).parts["bins"] == wide.shape[0] * wide.shape[1]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_too_wide_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "available_memory", lambda: 10**6)
     wide = scipy.sparse.random(1000, 20_000, density=0.001, random_state=0, format="csr")

@@ -152,6 +152,7 @@ class TestSettings:
         model = cls(max_features=max_features, max_depth=2).fit(X, y)
         assert model.max_features_ == theirs(model, X, y).max_features_
 
+    @pytest.mark.slow
     def test_features_that_nodes_look_at_are_drawn_evenly(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(60, 5)), rng.normal(size=60)
@@ -453,6 +454,7 @@ class TestStructure:
 
 
 class TestRandomSplits:
+    @pytest.mark.slow
     def test_cuts_are_uniform(self):
         x = np.array([0.0, 0.1, 0.2, 0.9, 1.0])[:, None]
         y = np.arange(5.0)

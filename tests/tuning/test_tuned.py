@@ -83,6 +83,7 @@ class TestResult:
     def test_another_seed_gives_another_model(self, tuned):
         assert prints(clone(tuned).set_params(random_state=1).fit(X, Y)) != prints(tuned)
 
+    @pytest.mark.slow
     def test_it_is_a_plain_estimator(self, classes, tmp_path):
         plain, frame = classes.estimator_, pd.DataFrame(X).add_prefix("x")
         assert type(plain) is GradientBoostingClassifier and plain.n_iter_ == plain.forest_.n_trees
@@ -202,10 +203,9 @@ class TestTables:
 
 
 class TestBudget:
-    @pytest.mark.parametrize(
-        ("budget", "settings", "seconds"),
-        [(3, 3, np.inf), ("60s", np.inf, 60), ("5min", np.inf, 300), (" 1.5 h ", np.inf, 5400)],
-    )
+    @pytest.mark.parametrize("budget, settings, seconds", [
+        (3, 3, np.inf), ("60s", np.inf, 60), ("5min", np.inf, 300), (" 1.5 h ", np.inf, 5400),
+    ])  # fmt: skip
     def test_it_is_read(self, budget, settings, seconds):
         assert read_budget(budget) == (settings, seconds)
 
@@ -300,48 +300,25 @@ class TestBudget:
 
 
 class TestParameters:
-    @pytest.mark.parametrize(
-        ("settings", "error", "message"),
-        [
-            (
-                {"estimator": GradientBoostingClassifier()},
-                TypeError,
-                "must be a GradientBoostingReg",
-            ),
-            (
-                {"estimator": GradientBoostingRegressor(n_estimators=5)},
-                ValueError,
-                "n_estimators='a",
-            ),
-            ({"estimator": GradientBoostingRegressor(dropout=0.1)}, ValueError, "dropout=0.0"),
-            ({"param_distributions": {}}, TypeError, "param_distributions must be"),
-            ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
-            ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
-            ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
-            ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
-            ({"verbose": "yes"}, ValueError, "verbose"),
-            (
-                {"estimator": GradientBoostingRegressor(random_state=1)},
-                ValueError,
-                "random_state=1",
-            ),
-            (
-                {"estimator": GradientBoostingRegressor(n_jobs=1)},
-                ValueError,
-                "TunedRegressor itself",
-            ),
-            ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
-            ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
-            ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
-            (
-                {"estimator": GradientBoostingRegressor(learning_rate=[0.1])},
-                ValueError,
-                "list of l",
-            ),
-            ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
-            ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
-        ],
-    )
+    @pytest.mark.parametrize("settings, error, message", [
+        ({"estimator": GradientBoostingClassifier()}, TypeError, "must be a GradientBoostingReg"),
+        ({"estimator": GradientBoostingRegressor(n_estimators=5)}, ValueError, "n_estimators='a"),
+        ({"estimator": GradientBoostingRegressor(dropout=0.1)}, ValueError, "dropout=0.0"),
+        ({"param_distributions": {}}, TypeError, "param_distributions must be"),
+        ({"param_distributions": {"depth": [1]}}, ValueError, "'depth', which is not"),
+        ({"param_distributions": {"max_bins": [9]}}, ValueError, "'max_bins', which is not"),
+        ({"param_distributions": {"max_depth": [-1]}}, ValueError, "max_depth"),
+        ({"param_distributions": {"max_depth": [3] * 50 + [-1]}}, ValueError, "max_depth"),
+        ({"verbose": "yes"}, ValueError, "verbose"),
+        ({"estimator": GradientBoostingRegressor(random_state=1)}, ValueError, "random_state=1"),
+        ({"estimator": GradientBoostingRegressor(n_jobs=1)}, ValueError, "TunedRegressor itself"),
+        ({"estimator": GradientBoostingRegressor(scoring="r2")}, ValueError, "scoring='r2'"),
+        ({"estimator": GradientBoostingRegressor(device="cpu")}, ValueError, "device='cpu'"),
+        ({"estimator": GradientBoostingRegressor(verbose=True)}, ValueError, "verbose=True"),
+        ({"estimator": GradientBoostingRegressor(learning_rate=[0.1])}, ValueError, "list of l"),
+        ({"param_distributions": {"learning_rate": [0.1] * 50 + [-1.0]}}, ValueError, "> 0"),
+        ({"param_distributions": {"learning_rate": [[0.1]]}}, ValueError, "list of l"),
+    ])  # fmt: skip
     def test_bad_ones(self, settings, error, message):
         with pytest.raises(error, match=message):
             TunedRegressor(**{"estimator": REGRESSOR, "budget": 2, **settings}).fit(X, Y)
@@ -369,6 +346,7 @@ class TestFolds:
         assert len({id(codes) for codes in seen[0].codes}) == 8
         assert prints(models[0]) == prints(models[1])
 
+    @pytest.mark.slow
     def test_a_start_at_zero_is_scored_from_zero(self):
         model = GradientBoostingRegressor(**QUICK, init="zero")
         slow = {"learning_rate": [1e-4], "max_leaf_nodes": [2]}
@@ -451,6 +429,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="in fold 0 whose weights are all 0"):
             TunedRegressor(REGRESSOR, budget=1, cv=KFold(2)).fit(X, Y, weight)
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
     def test_a_metric_that_is_not_defined_is_named(self):
         is_many = Y > np.median(Y)

@@ -30,6 +30,7 @@ from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_
 from gpuens.losses import ArrayLoss, CustomLoss, names
 from gpuens.tuning import boosting as searching
 from tests.support import strict_cupy
+from tests.support.lanes import few
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)).round(2)
@@ -535,7 +536,7 @@ class TestOnADevice:
         model = GradientBoostingRegressor(learning_rate=0.3, max_leaf_nodes=4)
         return TunedRegressor(model, budget=3, param_distributions=space, cv=3)
 
-    @pytest.mark.parametrize("last", [0, 3])
+    @pytest.mark.parametrize("last", few([0, 3], 1))
     def test_ctrl_c_in_the_last_training_of_a_tuned_model(self, tuned, there, monkeypatch, last):
         """It keeps the rounds of all members; without one there is nothing to keep."""
         expected = clone(tuned).fit(X, TARGET)

@@ -17,7 +17,7 @@ from gpuens.command.types import Overrides
 from tests.exchange.mutations import with_bytes_changed
 
 from ..attack import LIBRARY, FoundError
-from ..hard_tables import hard_frame
+from ..tables.hard_tables import hard_frame
 from .fuzzing import Fuzzer, refused
 
 N_ROWS = 24

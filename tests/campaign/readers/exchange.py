@@ -18,7 +18,7 @@ from tests.exchange.mutations import (
     with_a_word_changed,
     with_bytes_changed,
 )
-from tests.support.hard_rows import hard_rows
+from tests.support.forest_problems import hard_rows
 from tests.support.small_models import (
     as_bytes,
     catboost_model,

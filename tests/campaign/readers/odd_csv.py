@@ -25,7 +25,7 @@ from gpuens.command.tables import FileTable, read
 from gpuens.command.types import BOOLEAN, DATE, EMPTY, TEXT, ColumnReading, Overrides
 
 from ..attack import Attack, unnamed, wrong
-from ..odd_files import DATE_STYLES, Column, Style, style, table, text_of, written
+from .odd_files import DATE_STYLES, Column, Style, style, table, text_of, written
 
 WHOLE_COMMANDS = 40
 """One in so many trials runs the commands."""

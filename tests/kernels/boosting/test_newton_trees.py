@@ -46,20 +46,13 @@ def table(n, n_trees=1):
     return codes, y
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"max_leaves": UNLIMITED, "max_depth": 3},
-        {"max_leaves": 1},
-        {"max_leaves": 40, "min_samples_leaf": 1, "largest": 0.25},
-        {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
-        {"colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
-        {"rules": CATEGORIES},
-        {"rules": GROUPS},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    {}, {"max_leaves": UNLIMITED, "max_depth": 3}, {"max_leaves": 1},
+    {"max_leaves": 40, "min_samples_leaf": 1, "largest": 0.25},
+    {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
+    {"colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
+    {"rules": CATEGORIES}, {"rules": GROUPS},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("n_trees", [1, 3])
 def test_parity(target, oracle, same, n_trees, settings):
     codes, y = table(target.rows(500, 200), n_trees)

@@ -278,7 +278,7 @@ CHOICES = {
     monotone=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_random_trees(oracle, cpu, same, choices, n, n_outputs, wide, monotone, seed):
     """Both implementations agree, and the trees keep what they promise."""
     n_classes = 2 + seed % 2 if choices["criterion"] <= MISCLASSIFICATION else 0

@@ -15,6 +15,7 @@ from gpuens.kernels.cart.problem import GINI, SQUARED_ERROR, CartTarget, GrownCa
 from gpuens.kernels.runtime.compilation import callable_from_python
 from gpuens.kernels.runtime.dispatch import Implementation
 from tests.support.cart_problems import Problem, classes_target, problem, values_target
+from tests.support.lanes import few
 
 compiled = cache(callable_from_python)
 
@@ -51,7 +52,7 @@ def case(
     return problem(X, target, multiplicity, categorical=(5,))
 
 
-@pytest.mark.parametrize(("max_features", "least"), [(N_FEATURES, 1), (9, 1), (9, 5)])
+@pytest.mark.parametrize(("max_features", "least"), few([(N_FEATURES, 1), (9, 1), (9, 5)], 0, 1))
 @pytest.mark.parametrize("name", CASES)
 def test_parity_of_nodes_that_pass_over_features(oracle, same, name, max_features, least):
     numbers = "numbers" in name
@@ -145,7 +146,7 @@ def left_sides(
 
 @pytest.mark.parametrize(
     ("is_regression", "most"),
-    [(False, 1), (True, 1), (True, 3)],
+    few([(False, 1), (True, 1), (True, 3)], 2),
     ids=["classes", "0 and 1", "0 to 3"],
 )
 def test_no_gain_is_passed_over_that_is_larger_by_a_little(is_regression, most):

@@ -13,7 +13,13 @@ from gpuens.kernels.explanation.interventional import add_interventional, patter
 from gpuens.kernels.explanation.program import TREES_TOGETHER, DepthFirstSplits, Program, lay_out
 from gpuens.kernels.explanation.quadrature import rules_up_to
 from gpuens.kernels.prediction.traverse import Trees
-from tests.support.forest_problems import CATEGORIES, NUMERIC, awkward_values, random_forest
+from tests.support.forest_problems import (
+    CATEGORIES,
+    NUMERIC,
+    awkward_values,
+    frozen,
+    random_forest,
+)
 
 SIZES = (7, 1, 12) * 6
 assert len(SIZES) > TREES_TOGETHER
@@ -25,7 +31,7 @@ def problem(target, random_tree):
 
     def make(kinds: Any, width: int, n_outputs: int, n: int, dtype: Any) -> Any:
         rng = np.random.default_rng(n)
-        trees = random_forest(random_tree, rng, SIZES, 7, n_outputs, width, kinds)
+        trees = frozen(random_forest(random_tree, rng, SIZES, 7, n_outputs, width, kinds))
         X = awkward_values(rng, trees, target.rows(n, 3), 7, dtype)
         return trees, rng.random(trees.feature.size) + 0.01, X
 
@@ -55,11 +61,9 @@ def explain_against(target: Any, laid_out: Any, X: Any, background: Any, n_outpu
 
 @pytest.mark.parametrize("with_pairs", [False, True], ids=["features", "pairs"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("kinds", "width", "n_outputs", "n"),
-    [(NUMERIC, 1, 1, 1), (CATEGORIES, 1, 3, 40), (CATEGORIES, 3, 3, 150)],
-    ids=["a row", "trees of outputs", "wide leaves"],
-)
+@pytest.mark.parametrize("kinds, width, n_outputs, n", [
+    (NUMERIC, 1, 1, 1), (CATEGORIES, 1, 3, 40), (CATEGORIES, 3, 3, 150),
+], ids=["a row", "trees of outputs", "wide leaves"])  # fmt: skip
 def test_parity(target, oracle, same, problem, kinds, width, n_outputs, n, dtype, with_pairs):
     trees, cover, X = problem(kinds, width, n_outputs, n, dtype)
     laid_out = lay_out(trees, cover, n_outputs)
@@ -70,11 +74,9 @@ def test_parity(target, oracle, same, problem, kinds, width, n_outputs, n, dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("kinds", "width", "n_outputs", "n", "n_background"),
-    [(NUMERIC, 1, 1, 1, 1), (CATEGORIES, 1, 3, 300, 7), (CATEGORIES, 3, 3, 20, 25)],
-    ids=["a row", "tables", "comparisons"],
-)
+@pytest.mark.parametrize("kinds, width, n_outputs, n, n_background", [
+    (NUMERIC, 1, 1, 1, 1), (CATEGORIES, 1, 3, 300, 7), (CATEGORIES, 3, 3, 20, 25),
+], ids=["a row", "tables", "comparisons"])  # fmt: skip
 def test_parity_against_a_background(
     target, oracle, same, problem, kinds, width, n_outputs, n, n_background, dtype
 ):
@@ -121,7 +123,7 @@ def expected_with(trees: Trees, cover: np.ndarray, row: np.ndarray, known: set[i
 def test_values_are_the_mean_over_all_orders(random_tree, oracle):
     """The definition, on deep trees of few features: features repeat on paths."""
     rng = np.random.default_rng(3)
-    trees = random_forest(random_tree, rng, (12, 1, 25), 4)
+    trees = frozen(random_forest(random_tree, rng, (12, 1, 25), 4))
     cover = rng.random(trees.feature.size) + 0.01
     X = rng.normal(size=(3, 4))
     X[0, 1] = np.nan

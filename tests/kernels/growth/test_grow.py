@@ -58,19 +58,13 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, rules=NO_RULES, **set
     ]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"max_leaves": UNLIMITED, "max_depth": 3},
-        {"max_leaves": 1},
-        {"max_leaves": 40, "min_samples_leaf": 1},
-        {"n_trees": 3, "colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
-        {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
-        {"max_leaves": 20, "min_samples_leaf": 12},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    {}, {"max_leaves": UNLIMITED, "max_depth": 3}, {"max_leaves": 1},
+    {"max_leaves": 40, "min_samples_leaf": 1},
+    {"n_trees": 3, "colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
+    {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
+    {"max_leaves": 20, "min_samples_leaf": 12},
+], ids=str)  # fmt: skip
 def test_parity(target, oracle, same, pack, settings):
     rng = np.random.default_rng(1)
     n = target.rows(500)

@@ -1,9 +1,11 @@
 """The kernels that train, each by itself: what it makes of the tables and the rows that it was
-given is what the reference makes of them."""
+given is what the reference makes of them. Whole trees are compared in ``test_grow.py``; this says
+in which phase they come apart, and compiles for half a minute."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gpuens.kernels.growth.frontier import NO_GAIN
 from gpuens.kernels.growth.reference.grow import _Batch, can_split
@@ -11,6 +13,7 @@ from gpuens.kernels.growth.reference.histogram import histogram
 from gpuens.kernels.growth.reference.partition import partition, scatter_leaves
 from gpuens.kernels.runtime.dtypes import MISSING, Codes
 
+pytestmark = pytest.mark.slow
 ON_CPU = ("cpu", "cpu-threads")
 
 SPLIT = ("feature", "bin", "missing_left", "left_g", "left_h")

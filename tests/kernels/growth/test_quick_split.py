@@ -55,10 +55,9 @@ def histograms(rng, n_bins: int, n_rows: int, largest_g: int, largest_h: int, mi
 
 @pytest.mark.parametrize("l2", [0.0, 1.5, LARGEST_L2])
 @pytest.mark.parametrize("n_bins", [1, 2, 31, 32, 33, 255])
-@pytest.mark.parametrize(
-    ("n_rows", "largest_g", "largest_h", "missing"),
-    [(30, 1, 1, 0.0), (30, 1, 1, 0.3), (200, 9, 5, 0.1), (3000, 30_000, 700_000, 0.05)],
-)
+@pytest.mark.parametrize("n_rows, largest_g, largest_h, missing", [
+    (30, 1, 1, 0.0), (30, 1, 1, 0.3), (200, 9, 5, 0.1), (3000, 30_000, 700_000, 0.05),
+])  # fmt: skip
 def test_the_same_split(l2, n_bins, n_rows, largest_g, largest_h, missing):
     """Also with many equal scores, which small statistics make."""
     rng = np.random.default_rng(n_rows + n_bins)

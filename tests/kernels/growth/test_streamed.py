@@ -99,19 +99,13 @@ def table(on_stream, pack, seed):
     return codes, records(codes, rng, pack)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"max_leaves": UNLIMITED, "max_depth": 6},
-        {"max_leaves": 1},
-        {"max_leaves": 120, "min_samples_leaf": 1},
-        {"n_trees": 3, "colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
-        {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
-        {"max_leaves": 30, "min_samples_leaf": 130},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    {}, {"max_leaves": UNLIMITED, "max_depth": 6}, {"max_leaves": 1},
+    {"max_leaves": 120, "min_samples_leaf": 1},
+    {"n_trees": 3, "colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
+    {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
+    {"max_leaves": 30, "min_samples_leaf": 130},
+], ids=str)  # fmt: skip
 def test_parity(on_stream, oracle, same, pack, settings):
     require_same(on_stream, oracle, same, *table(on_stream, pack, 1), **settings)
 
@@ -214,11 +208,9 @@ def test_slabs_without_rows_of_the_sample_are_not_read(on_cpu, oracle, same, pac
 
 
 @pytest.mark.parametrize("n_trees", [1, 2])
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"max_leaves": 1}, {"max_leaves": 30, "min_samples_leaf": 130}],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    {}, {"max_leaves": 1}, {"max_leaves": 30, "min_samples_leaf": 130},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("leaf_type", [np.int32, np.uint16])
 def test_statistics_in_the_order_of_the_rows(on_cpu, same, n_trees, settings, leaf_type):
     """Where all rows are in the sample they need no numbers: the trees are the same."""

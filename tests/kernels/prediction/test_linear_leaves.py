@@ -10,6 +10,7 @@ from gpuens.kernels.prediction.linear_leaves import (
     add_linear_values,
     largest_linear_values,
 )
+from tests.support.forest_problems import frozen
 
 N_FEATURES = 5
 # The simulator warns of what hardware does in silence: rows with infinite values.
@@ -26,7 +27,7 @@ def leaves(n_trees, n_outputs, seed=0):
     n_nodes = int(offset[-1])
     counts = rng.integers(0, 4, n_nodes)
     begin = np.cumsum([0, *counts])
-    return LinearLeaves(
+    return frozen(LinearLeaves(
         offset,
         (np.arange(n_trees) % n_outputs).astype(np.int32),
         begin,
@@ -34,7 +35,7 @@ def leaves(n_trees, n_outputs, seed=0):
         rng.normal(size=begin[-1]),
         rng.normal(size=n_nodes),
         rng.normal(size=n_nodes),
-    )
+    ))  # fmt: skip
 
 
 def rows(n, n_trees, of, dtype, seed=1):

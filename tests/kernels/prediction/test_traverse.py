@@ -18,13 +18,14 @@ from tests.support.forest_problems import (
     NUMERIC,
     SMALL,
     awkward_values,
+    frozen,
     random_forest,
 )
 
 
 def run(target, trees, X, raw, layout=lambda a: a):
     X = target.view(target.array(X), layout)
-    trees = Trees(*(target.array(a) for a in trees))
+    trees = Trees(*(target.array(a) for a in frozen(trees)))
     filled = target.array(raw)
     assert target.run(traverse, trees, X, filled) is None
     return target.host(filled), target.host(target.run(leaf_indices, trees, X))

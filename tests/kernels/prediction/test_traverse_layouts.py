@@ -13,7 +13,14 @@ from gpuens.kernels.prediction.traverse import Trees, leaf_indices, traverse
 from gpuens.kernels.runtime import arrays
 from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
-from tests.support.forest_problems import CATEGORIES, LARGE, NUMERIC, awkward_values, random_forest
+from tests.support.forest_problems import (
+    CATEGORIES,
+    LARGE,
+    NUMERIC,
+    awkward_values,
+    frozen,
+    random_forest,
+)
 
 
 @pytest.fixture(params=[1, 3], ids="threads={}".format, autouse=True)
@@ -26,7 +33,7 @@ def threads(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def predict(trees: Trees, X: Any, raw: Any) -> tuple[Any, Any]:
     """Raw predictions that start at some values, and leaves."""
     filled = raw.copy()
-    traverse(trees, X, filled)
+    traverse(frozen(trees), X, filled)
     return filled, leaf_indices(trees, X)
 
 

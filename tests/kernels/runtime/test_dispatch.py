@@ -25,15 +25,10 @@ def room(tmp_path, monkeypatch):
     dispatch._module.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("op", "chosen", "runs"),
-    [
-        ("both", Implementation.CPU, "cpu"),
-        ("both", Implementation.CUDA, "reference"),
-        ("both", Implementation.REFERENCE, "reference"),
-        ("plain", Implementation.CPU, "reference"),
-    ],
-)
+@pytest.mark.parametrize("op, chosen, runs", [
+    ("both", Implementation.CPU, "cpu"), ("both", Implementation.CUDA, "reference"),
+    ("both", Implementation.REFERENCE, "reference"), ("plain", Implementation.CPU, "reference"),
+])  # fmt: skip
 def test_without_a_file_of_its_own_an_implementation_runs_the_reference(room, op, chosen, runs):
     with using(chosen):
         assert implementation(f"{room}.{op}", np.zeros(1)).which == runs

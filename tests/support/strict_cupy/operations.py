@@ -67,6 +67,8 @@ RESULTS: dict[str, set[str]] = {
     "row_values": {""},
 }
 """The results, or fields of results, that are on the device."""
+FROZEN = {"trees.*", "leaves.*", "targets.*", "value"}
+"""Arguments of forests, whose arrays are read-only on the host: kernels are compiled for these."""
 COMPOSED = {"many_models"}
 """Modules whose reference is made up of operations that are routed themselves."""
 OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
@@ -128,7 +130,10 @@ def _operation(name: str, on_cpu: Callable[..., Any], is_by_phases: bool) -> Any
         begun(name)
         if name in WAITING:
             waited(name)
-        passed.update({parameter: host(value) for parameter, value in passed.items()})
+        passed.update({
+            parameter: host(value, not wanted.isdisjoint({parameter, f"{parameter}.*"} & FROZEN))
+            for parameter, value in passed.items()
+        })  # fmt: skip
         if (narrow := passed.get("leaf")) is not None and narrow.dtype == np.uint16:
             # Leaves of two bytes are CUDA's alone: the CPU would take NO_LEAF for one.
             passed["leaf"] = np.where(narrow == NO_LEAF, np.int32(-1), narrow)
@@ -160,12 +165,16 @@ def require_places(operation: str, path: str, value: Any, wanted: set[str]) -> N
             require_here(value)  # type: ignore[arg-type]
 
 
-def host(value: Any) -> Any:
+def host(value: Any, frozen: bool = False) -> Any:
     """Return arguments with the memory in place of the arrays; the same object without any."""
     if isinstance(value, ndarray):
-        return value.memory
+        memory = value.memory
+        if frozen:
+            memory = memory.view()
+            memory.flags.writeable = False
+        return memory
     if isinstance(value, (list, tuple)):
-        parts = [host(part) for part in value]
+        parts = [host(part, frozen) for part in value]
         if all(new is old for new, old in zip(parts, value, strict=True)):
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -9,7 +9,7 @@ import numpy as np
 from gpuens import BinnedTable
 from tests.support.streaming import streaming
 
-from .attack import wrong
+from ..attack import wrong
 from .generated_tables import CHOICES, GeneratedTables, check_error, drawn
 from .hard_tables import Case
 

@@ -17,8 +17,8 @@ from sklearn.exceptions import NotFittedError
 import gpuens
 from gpuens.losses.names import OF_DISTRIBUTIONS, OF_RANKINGS, OF_TIMES
 
-from .answers import answers, check_answers
-from .attack import Attack, FoundError, raised_by, unnamed
+from ..answers import answers, check_answers
+from ..attack import Attack, FoundError, raised_by, unnamed
 from .hard_tables import COLUMNS, Case, hard_case
 from .hard_targets import GENERAL, RELEVANCES, TARGETS, TIMES, Kinds
 

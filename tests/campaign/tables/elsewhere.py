@@ -1,4 +1,7 @@
-"""Outcomes of generated tables, a line each: ``python -m tests.campaign.elsewhere SEED FIRST``."""
+"""Outcomes of generated tables, a line each.
+
+``python -m tests.campaign.tables.elsewhere SEED FIRST`` prints them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .attack import FoundError
+from ..attack import FoundError
+from ..versions import N_CASES
 from .generated_tables import GeneratedTables, drawn
-from .versions import N_CASES
 
 
 def outcome(attack: GeneratedTables, number: int) -> dict[str, Any]:
