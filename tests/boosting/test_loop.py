@@ -175,7 +175,7 @@ class TestEarlyStopping:
         assert not model.fit(X, y).do_early_stopping_ and model.evals_result_ == {}
         assert model.validation_score_.size == 0
         assert model.fit(X, y, eval_set=(X, y)).do_early_stopping_
-        monkeypatch.setattr("gpuens.boosting.estimator.AUTO_EARLY_STOPPING_ROWS", 399)
+        monkeypatch.setattr("gpuens.boosting.data.reading.AUTO_EARLY_STOPPING_ROWS", 399)
         assert list(model.fit(X, y).evals_result_) == ["validation"]
 
     @pytest.mark.parametrize("cls", BOTH)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from gpuens import GradientBoostingRegressor
-from gpuens.boosting import estimator
+from gpuens.boosting.data import reading as module
 from gpuens.inputs.binning import Binner
 from tests.support.alive import Alive
 
@@ -21,7 +21,7 @@ SMALL = {"n_estimators": 3, "max_leaf_nodes": 5, "device": "cpu"}
 def alive(monkeypatch):
     """Watches every table that is read or binned."""
     alive = Alive()
-    read, transform = estimator.read_features, Binner.transform
+    read, transform = module.read_features, Binner.transform
 
     def reading(*args, **more):
         table = read(*args, **more)
@@ -32,7 +32,7 @@ def alive(monkeypatch):
         alive.watch(table)
         return transform(self, table, device)
 
-    monkeypatch.setattr(estimator, "read_features", reading)
+    monkeypatch.setattr(module, "read_features", reading)
     monkeypatch.setattr(Binner, "transform", binning)
     return alive
 
