@@ -22,7 +22,7 @@ from .scores import MASK
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
 LOW_32 = u64(0xFFFFFFFF)
-S32 = u64(32)
+S32, S63 = u64(32), u64(63)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
 
@@ -66,7 +66,7 @@ def collect(rows, begin, end, groups, statistics):
     whether all rows are alike. With ``rows.unit`` only the classes are gathered, as bits."""
     records = rows.records[begin:end]
     if rows.unit != 0:
-        n_ones = _collect_bits(rows.classes[0], records, groups.ones)
+        n_ones = _collect_bits(records, groups.ones)
         statistics[0], statistics[1] = (records.size - n_ones) * rows.unit, n_ones * rows.unit
         return (n_ones == 0) | (n_ones == records.size)
     if rows.classes.shape[0] == 1 and statistics.size == 2:
@@ -104,14 +104,25 @@ def _collect_weights(weight, records, weights):
 
 
 @inner
-def _collect_bits(classes, records, ones):
-    """Collect the classes, 0 or 1, as a bit for each row, and return how many are 1."""
+def mark_classes(classes, records):
+    """Write the class of each row, 0 or 1, to the highest bit of its record: nodes then read their
+    records alone, in order."""
+    for i in range(u64(records.size)):
+        records[i] |= u64(classes[records[i] & LOW_32]) << S63
+
+
+@inner
+def _collect_bits(records, ones):
+    """Collect the classes, 0 or 1, as a bit for each row, and return how many are 1.
+
+    They are the highest bits of the records (see ``mark_classes``).
+    """
     n_ones = i64(0)
     n = u64(records.size)
     for first in range(u64(0), n, u64(64)):
         word = u64(0)
         for i in range(first, min(first + u64(64), n)):
-            word |= u64(classes[records[i] & LOW_32]) << (i & u64(63))
+            word |= (records[i] >> S63) << (i & u64(63))
         ones[first >> u64(6)] = word
         n_ones += i64(count_bits(word))
     return n_ones
@@ -168,10 +179,11 @@ def _one_class_each(statistics, output_begin):
 
 
 @inlined
-def part_rows(table, rows, node, bits, room):
+def part_rows(table, rows, node, bits, room, has_codes):
     """Move the rows of the left child to the front, in their order, and return how many they are.
 
     Settles the side of missing values, and of categories, of which the node has no rows.
+    ``has_codes`` is whether the codes of the rows are at hand if the split is numeric.
     """
     n_bins = i64(table.n_bins[node.feature])
     column = table.codes[node.feature]
@@ -184,7 +196,11 @@ def part_rows(table, rows, node, bits, room):
     else:
         # -1: no code beside those up to the limit.
         other = n_bins if node.missing_left == 1 else i64(-1)
-        n_left = _move_by_code(column, records, node.last_left, other, room.moved)
+        if has_codes:
+            codes = room.codes[room.found[1].line]
+            n_left = _move_by_line(codes, records, node.last_left, other, room.moved)
+        else:
+            n_left = _move_by_code(column, records, node.last_left, other, room.moved)
     # At a tie the right child counts as larger, as in the contract.
     larger = i64(1 if 2 * n_left > records.size else 0)
     if node.missing_left < 0:
@@ -222,6 +238,22 @@ def _move_by_code(column, records, limit, other, moved):
         left += goes_left
         right += u64(1) - goes_left
     # Those on the right keep their order behind those on the left: the partition is stable.
+    for i in range(right):
+        records[left + i] = moved[i]
+    return i64(left)
+
+
+@inner
+def _move_by_line(codes, records, limit, other, moved):
+    """Do what ``_move_by_code`` does, by a line of the codes of the records."""
+    left, right = u64(0), u64(0)
+    for i in range(u64(records.size)):
+        record, code = records[i], i64(codes[i])
+        goes_left = u64((code <= limit) | (code == other))
+        records[left] = record
+        moved[right] = record
+        left += goes_left
+        right += u64(1) - goes_left
     for i in range(right):
         records[left + i] = moved[i]
     return i64(left)
