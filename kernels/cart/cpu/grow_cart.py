@@ -31,7 +31,8 @@ from ..problem import (
 )
 from .finishing import finished
 from .nodes import find_split
-from .rows import ONE_ROW, RowArrays, mark_classes, part_rows
+from .parting import part_rows
+from .rows import ONE_ROW, RowArrays, mark_classes
 from .tables import (
     IDLE,
     NODES,
