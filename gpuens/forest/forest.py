@@ -366,7 +366,7 @@ def _joinable(a: Forest, b: Forest) -> bool:
     )
 
 
-def _joined(forests: Sequence[Forest], nodes: dict[str, np.ndarray]) -> Forest:
+def _joined(forests: Sequence[Forest], nodes: dict[str, Any]) -> Forest:
     """Return the trees of several forests, whose nodes are in ``nodes`` one behind the other."""
     first_node = np.cumsum([0] + [forest.feature.size for forest in forests])
     n_words = np.cumsum([0] + [forest.categories.size for forest in forests]).astype(np.int32)
@@ -422,7 +422,9 @@ class ForestRoom:
         for name, room in self._nodes.items():
             room[self._n_nodes : n_nodes] = getattr(forest, name)
         # Their nodes are in the room from now on: what is kept does not hold the batch's memory.
-        views = {name: room[self._n_nodes : n_nodes] for name, room in self._nodes.items()}
+        views: dict[str, Any] = {
+            name: room[self._n_nodes : n_nodes] for name, room in self._nodes.items()
+        }
         self._parts.append(replace(forest, **views))
         self._n_done, self._n_nodes = n_done, n_nodes
 
