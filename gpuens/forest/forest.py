@@ -131,22 +131,16 @@ class Forest:
                 "The forests to concatenate differ in n_features, base, n_categories, or the "
                 "width of value: train them on the same features and outputs."
             )
-        n_nodes = np.cumsum([0] + [forest.feature.size for forest in forests])
-        n_words = np.cumsum([0] + [forest.categories.size for forest in forests]).astype(np.int32)
-        joined: dict[str, Any] = {
+        nodes = {
             name: np.concatenate([getattr(forest, name) for forest in forests])
-            for name in (*NODE_ARRAYS, "output", "categories")
+            for name in NODE_ARRAYS
         }
-        if joined["impurity"].size not in (0, n_nodes[-1]):
+        if nodes["impurity"].size not in (0, nodes["feature"].size):
             raise ValueError(
                 "Some of the forests to concatenate have impurities, others do not: train them "
                 "with the same kind of estimator."
             )
-        before = np.repeat(n_words[:-1], np.diff(n_nodes))
-        joined["category_begin"] += before * (joined["category_begin"] >= 0)
-        offsets = [f.offset[1:] + n for f, n in zip(forests, n_nodes[:-1], strict=True)]
-        joined["offset"] = np.concatenate([np.zeros(1, np.int64), *offsets])
-        return replace(forests[0], **joined)
+        return _joined(forests, nodes)
 
     @property
     def n_trees(self) -> int:
@@ -372,3 +366,81 @@ def _joinable(a: Forest, b: Forest) -> bool:
         and np.array_equal(a.base, b.base)
         and np.array_equal(a.n_categories, b.n_categories)
     )
+
+
+def _joined(forests: Sequence[Forest], nodes: dict[str, Any]) -> Forest:
+    """Return the trees of several forests, whose nodes are in ``nodes`` one behind the other."""
+    first_node = np.cumsum([0] + [forest.feature.size for forest in forests])
+    n_words = np.cumsum([0] + [forest.categories.size for forest in forests]).astype(np.int32)
+    if n_words[-1]:
+        before = np.repeat(n_words[:-1], np.diff(first_node))
+        nodes["category_begin"] += before * (nodes["category_begin"] >= 0)
+    offsets = [f.offset[1:] + n for f, n in zip(forests, first_node[:-1], strict=True)]
+    joined: dict[str, Any] = {
+        "offset": np.concatenate([np.zeros(1, np.int64), *offsets]),
+        **{
+            name: np.concatenate([getattr(forest, name) for forest in forests])
+            for name in ("output", "categories")
+        },
+    }
+    return replace(forests[0], **nodes, **joined)
+
+
+SPARE = 1.05
+"""Room for nodes, relative to those that are expected."""
+
+
+class ForestRoom:
+    """The trees of a forest that grows, in arrays with room for those to come.
+
+    The pages of arrays that are joined at the end would be touched twice, and memory that is
+    touched for the first time costs up to a fifth of the growth of deep trees. Room that stays
+    unused costs nothing.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees that the forest will have, which are expected to be as large as the first ones.
+    """
+
+    def __init__(self, n_trees: int) -> None:
+        self._n_trees, self._n_done, self._n_nodes = n_trees, 0, 0
+        self._parts: list[Forest] = []
+        self._nodes: dict[str, np.ndarray] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts
+
+    def append(self, forest: Forest) -> None:
+        """Add trees of the same features and outputs."""
+        if not self._parts and forest.n_trees >= self._n_trees:
+            self._parts.append(forest)  # there is nothing to join it with
+            return
+        n_done, n_nodes = self._n_done + forest.n_trees, self._n_nodes + forest.feature.size
+        if not self._parts or n_nodes > self._nodes["feature"].shape[0]:
+            expected = n_nodes * max(1.0, self._n_trees / n_done)
+            self._make_room(forest, n_nodes if n_done >= self._n_trees else int(SPARE * expected))
+        for name, room in self._nodes.items():
+            room[self._n_nodes : n_nodes] = getattr(forest, name)
+        # Their nodes are in the room from now on: what is kept does not hold the batch's memory.
+        views: dict[str, Any] = {
+            name: room[self._n_nodes : n_nodes] for name, room in self._nodes.items()
+        }
+        self._parts.append(replace(forest, **views))
+        self._n_done, self._n_nodes = n_done, n_nodes
+
+    def _make_room(self, forest: Forest, n: int) -> None:
+        for name in NODE_ARRAYS:
+            values = getattr(forest, name)
+            room = np.empty((n, *values.shape[1:]), values.dtype)
+            if self._parts:
+                room[: self._n_nodes] = self._nodes[name][: self._n_nodes]
+            self._nodes[name] = room
+
+    def forest(self) -> Forest:
+        """Return all trees."""
+        if not self._nodes:
+            return self._parts[0]
+        nodes = {name: room[: self._n_nodes] for name, room in self._nodes.items()}
+        return _joined(self._parts, nodes)

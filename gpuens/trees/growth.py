@@ -22,7 +22,7 @@ from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
 from ..estimators.training import one_of_many
-from ..forest.forest import Forest
+from ..forest.forest import Forest, ForestRoom
 from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import grow_cart
@@ -103,8 +103,8 @@ def grow_forest(
     Forest
         After Ctrl-C that of the batches that were finished, if there are any.
     """
-    done: list[Forest] = []
     first, n_trees = 0, len(seeds)
+    done = ForestRoom(n_trees)
     on_gpu = device.is_gpu and grows_on_device(table, params)
     most = trees_at_once(table, problem.target, params, device) if on_gpu else get_threads()
     size = min(n_trees, most)
@@ -119,14 +119,14 @@ def grow_forest(
             done.append(forest)
             stop = after_batch is not None and after_batch(first, forest, records)
         except KeyboardInterrupt:
-            if not done or one_of_many.get():
+            if done.is_empty or one_of_many.get():
                 raise
             break
         if stop:
             break
         first += size
         size = min(n_trees - first, most if on_gpu else _batch_size(forest, records))
-    return Forest.concatenate(done) if len(done) > 1 else done[0]
+    return done.forest()
 
 
 def _batch_size(forest: Forest, records: Array) -> int:

@@ -31,7 +31,8 @@ from ..problem import (
 )
 from .finishing import finished
 from .nodes import find_split
-from .rows import ONE_ROW, RowArrays, part_rows
+from .parting import part_rows
+from .rows import ONE_ROW, RowArrays, mark_classes
 from .tables import (
     IDLE,
     NODES,
@@ -50,6 +51,7 @@ u64, i64 = np.uint64, np.int64
 SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
+WITHOUT_CLASS = u64(2**63 - 1)
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -140,9 +142,13 @@ def _split_node(table, rows, params, work, x, room):
     """Part the rows of a node, add its children, and return the left one's number."""
     nodes = work.nodes
     node = nodes[x]
+    # Best first, others were looked at since.
+    has_codes = params.random_splits == 1 and params.max_leaves >= UNLIMITED
+    has_codes = has_codes and params.criterion != ABSOLUTE_ERROR
     # Rows first: this also settles the side of missing values that the node has not seen. Without
     # categories there are no bits, and any line of their type will do.
-    n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
+    bits = work.bits[x] if work.bits.size else room.bits[0]
+    n_left = part_rows(table, rows, node, bits, room, has_codes)
     child = two_numbers(work, room.numbers)
     node.child = child
     direction = i64(table.monotone[node.feature])
@@ -241,6 +247,8 @@ def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks
             x = take_shared(work, n_threads)
             if x < 0:
                 break
+        elif rows.unit != 0:
+            mark_classes(rows.classes[0], rows.records[work.nodes[x].begin : work.nodes[x].end])
         _grow_below(table, rows, params, work, x, room, stack, heap, n_threads)
 
 
@@ -276,6 +284,8 @@ def grow_cart(
     unit = _unit_of_rows(table, target, params, work.weight, sizes)
     rows = _rows(table, target, records, params, unit)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
+    if unit:
+        records &= WITHOUT_CLASS
     nodes = work.nodes[: work.counts[NODES]]
     return finished(table, nodes, work.statistics, work.bits, n_trees)
 

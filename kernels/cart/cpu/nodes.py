@@ -81,6 +81,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     # found ahead of its turn.
     parent = _prepare(rows, params, node, statistics, packed, room)
     room.found[1].score = room.found[2].score = NO_CANDIDATE
+    room.found[1].line = 0
     if params.random_splits == 1:
         fill_lanes(groups, n)
     _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)

@@ -37,7 +37,7 @@ S32 = u64(32)
 @fused
 def take_numeric_cut(
     column, n_bins, lower, upper, records, n, feature, threshold_key, unit, groups, block,
-    codes, limits, output_begin, found,
+    lines, limits, output_begin, found,
 ):  # fmt: skip
     """Score a numeric feature's random cut, note it if it is the best, and return whether there is
     a cut.
@@ -45,6 +45,9 @@ def take_numeric_cut(
     ``lower`` and ``upper`` begin with the feature's first bin. ``threshold_key`` is
     that of the node for all features; ``unit`` see ``RowArrays``.
     """
+    # The codes of the best feature stay in the other line, from where its rows are parted.
+    line = i64(1) - found[1].line
+    codes = lines[line]
     n_lanes = (n + LANES - 1) // LANES * LANES
     _gather(column, records, codes)
     low, high = _range_of(codes, n_lanes, n_bins)
@@ -83,6 +86,7 @@ def take_numeric_cut(
             cut = np.nan
         take_if_better(found, value, feature, last_left, first_right, missing_left)
         found[1].threshold = cut
+        found[1].line = line
     return True
 
 

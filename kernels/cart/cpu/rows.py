@@ -1,4 +1,4 @@
-"""The rows of one node: collected, grouped by the codes of a feature, and parted
+"""The rows of one node: collected, and grouped by the codes of a feature
 (contract: ``kernels.cart.grow_cart``).
 
 Where codes are few, the statistics of all codes are added up in a table, and the codes that
@@ -15,14 +15,13 @@ import numpy as np
 from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.lanes import count_bits
 from ...runtime.cpu.team import prefetch
-from ...scalars.routing import is_left_category
 from ..problem import COUNT_SHIFT, SPARSE
 from .scores import MASK
 
-u32, u64, i64 = np.uint32, np.uint64, np.int64
+u64, i64 = np.uint64, np.int64
 
 LOW_32 = u64(0xFFFFFFFF)
-S32 = u64(32)
+S32, S63 = u64(32), u64(63)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
 
@@ -66,7 +65,7 @@ def collect(rows, begin, end, groups, statistics):
     whether all rows are alike. With ``rows.unit`` only the classes are gathered, as bits."""
     records = rows.records[begin:end]
     if rows.unit != 0:
-        n_ones = _collect_bits(rows.classes[0], records, groups.ones)
+        n_ones = _collect_bits(records, groups.ones)
         statistics[0], statistics[1] = (records.size - n_ones) * rows.unit, n_ones * rows.unit
         return (n_ones == 0) | (n_ones == records.size)
     if rows.classes.shape[0] == 1 and statistics.size == 2:
@@ -104,14 +103,25 @@ def _collect_weights(weight, records, weights):
 
 
 @inner
-def _collect_bits(classes, records, ones):
-    """Collect the classes, 0 or 1, as a bit for each row, and return how many are 1."""
+def mark_classes(classes, records):
+    """Write the class of each row, 0 or 1, to the highest bit of its record: nodes then read their
+    records alone, in order."""
+    for i in range(u64(records.size)):
+        records[i] |= u64(classes[records[i] & LOW_32]) << S63
+
+
+@inner
+def _collect_bits(records, ones):
+    """Collect the classes, 0 or 1, as a bit for each row, and return how many are 1.
+
+    They are the highest bits of the records (see ``mark_classes``).
+    """
     n_ones = i64(0)
     n = u64(records.size)
     for first in range(u64(0), n, u64(64)):
         word = u64(0)
         for i in range(first, min(first + u64(64), n)):
-            word |= u64(classes[records[i] & LOW_32]) << (i & u64(63))
+            word |= (records[i] >> S63) << (i & u64(63))
         ones[first >> u64(6)] = word
         n_ones += i64(count_bits(word))
     return n_ones
@@ -165,86 +175,6 @@ def _one_class_each(statistics, output_begin):
         if n_classes > 1:
             return False
     return True
-
-
-@inlined
-def part_rows(table, rows, node, bits, room):
-    """Move the rows of the left child to the front, in their order, and return how many they are.
-
-    Settles the side of missing values, and of categories, of which the node has no rows.
-    """
-    n_bins = i64(table.n_bins[node.feature])
-    column = table.codes[node.feature]
-    records = rows.records[node.begin : node.end]
-    is_set = table.categorical[node.feature] == 1
-    if is_set:
-        n_left = _move_by_category(
-            column, records, n_bins, bits, node.missing_left == 1, room.moved
-        )
-    else:
-        # -1: no code beside those up to the limit.
-        other = n_bins if node.missing_left == 1 else i64(-1)
-        n_left = _move_by_code(column, records, node.last_left, other, room.moved)
-    # At a tie the right child counts as larger, as in the contract.
-    larger = i64(1 if 2 * n_left > records.size else 0)
-    if node.missing_left < 0:
-        node.missing_left = larger
-    # Categories without rows are right so far, as their bits are not set.
-    if is_set and larger == 1:
-        _send_unseen_left(column, records, n_bins, bits, room.groups.seen)
-    return n_left
-
-
-@inner
-def _send_unseen_left(column, records, n_bins, bits, seen):
-    # The flags belong to the search, which finds them cleared: they are cleared below.
-    for i in range(records.size):
-        seen[column[records[i] & LOW_32]] = 1
-    for c in range(n_bins):
-        if seen[c] == 0:
-            bits[c >> 5] |= u32(1) << u32(c & 31)
-    seen[: n_bins + 1] = 0
-
-
-@inner
-def _move_by_code(column, records, limit, other, moved):
-    """Part the records by their codes: up to ``limit``, or ``other``, goes left."""
-    left, right = u64(0), u64(0)
-    for i in range(u64(records.size)):
-        record = records[i]
-        code = i64(column[record & LOW_32])
-        goes_left = u64((code <= limit) | (code == other))
-        # Both places are written, and one of the two numbers moves on: sides are hard to predict,
-        # and a wrong guess costs more than the second write. ``left`` never overtakes i, so that no
-        # record is lost before it is read.
-        records[left] = record
-        moved[right] = record
-        left += goes_left
-        right += u64(1) - goes_left
-    # Those on the right keep their order behind those on the left: the partition is stable.
-    for i in range(right):
-        records[left + i] = moved[i]
-    return i64(left)
-
-
-@inner
-def _move_by_category(column, records, n_bins, bits, missing_left, moved):
-    left, right = u64(0), u64(0)
-    for i in range(u64(records.size)):
-        record = records[i]
-        code = i64(column[record & LOW_32])
-        goes_left = missing_left
-        if code < n_bins:
-            goes_left = is_left_category(i64(bits[code >> 5]), code)
-        if goes_left:
-            records[left] = record
-            left += u64(1)
-        else:
-            moved[right] = record
-            right += u64(1)
-    for i in range(right):
-        records[left + i] = moved[i]
-    return i64(left)
 
 
 CODES_PER_ROW = 4

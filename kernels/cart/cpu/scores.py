@@ -31,6 +31,7 @@ FOUND = np.dtype(
         ("last_left", np.int64),  # a numeric split: the last code on the left that has rows,
         ("first_right", np.int64),  # and the first on the right; -1: missing values alone
         ("threshold", np.float64),  # NaN: half-way between these two
+        ("line", np.int64),  # a random numeric cut: where the codes of the node's rows are
         ("missing_left", np.int64),
         ("value_left", np.float64),  # what monotone constraints compare
         ("value_right", np.float64),

@@ -86,7 +86,8 @@ class ThreadScratch(NamedTuple):
     bits : uint32, (2, words)
         Categories on the left of the best split, and of one at hand.
     moved : uint64, (rows,)
-    codes : uint8 or uint32, (rows,)
+    codes : uint8 or uint32, (2, rows)
+        Of the best feature so far, and of the one at hand.
         Of a feature, for random splits.
     numbers : int64, (2, ...)
         The next number of a node of the thread's own, and the end of those that it has.
@@ -172,7 +173,7 @@ def allocate_rooms(
         found=lines(3, FOUND),
         bits=lines((2, n_words), np.uint32),
         moved=lines(n, np.uint64),
-        codes=lines(n + WORD if params.random_splits == 1 else 0, table.codes.dtype),
+        codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
         most_entries=entries,
     )
