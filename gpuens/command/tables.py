@@ -8,8 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from .dialect import name_of
+from .encodings import WESTERN, decode
 from .errors import CommandError
-from .text_files import plain_name, read_text
+from .rows import plain_name, read_records
 from .types import Overrides
 
 EXTENSIONS = (".csv", ".tsv", ".parquet")
@@ -83,8 +85,18 @@ def read(name: str, overrides: Overrides | None = None) -> FileTable:
 
 
 def _read_text(path: Path, overrides: Overrides) -> FileTable:
-    names, columns, separator, notes = read_text(path.read_bytes(), path, overrides)
-    return FileTable(path, names, columns, separator, notes)
+    text = decode(path.read_bytes(), overrides.encoding, path)
+    records = read_records(text.data, path, overrides.separator)
+    separator = records.dialect.separator
+    understood = []
+    if separator != ("\t" if extension(path) == ".tsv" else ","):
+        understood.append(f"separator {name_of(separator)}")
+    if text.encoding != "utf-8":
+        label = "Windows-1252" if text.encoding == WESTERN else text.encoding
+        example = f" (as in {text.example!r})" if text.example and text.encoding == WESTERN else ""
+        understood.append(f"encoding {label}{example}")
+    understood += records.notes
+    return FileTable(path, records.names, records.columns, separator, understood)
 
 
 def _read_parquet(path: Path, overrides: Overrides) -> FileTable:

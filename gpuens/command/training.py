@@ -21,8 +21,8 @@ from .columns import learn, text_of
 from .errors import CommandError
 from .features import choose, described, features_of, remember, words_for_missing
 from .numbers import has_leading_zeros
+from .rows import UNNAMED
 from .tables import FileTable, bare, read, require_columns
-from .text_files import UNNAMED
 from .types import BOOLEAN, DATE, NUMBER, TEXT, ColumnReading, Overrides, overrides_of
 
 MOST_INTEGER_CLASSES = 20

@@ -61,29 +61,23 @@ def fit_and_predict(folder: Path, train: str, new: str, capsys, *options: object
     return pd.read_csv(folder / "new-predictions.csv"), capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,b\n1,x,\n2,y,\n", ""),
-        ("a,b,\n1,x,\n2,y,\n", ""),
-        ("a,b\n1,x,\n2,y\n", "further separator at their end, which was left out: 1"),
-        ("a,b\n1,x\n2,y\n\n", ""),
-        ("a,b\n1,x\n\n2,y\n", ""),
-        ("a,b\r\n1,x\r\n\r\n\r\n2,y\r\n", ""),
-        ("a;b\r\n1;x\r\n2;y\r\n", "separator ';'"),
-        ("a\tb\r1\tx\r2\ty\r", "separator tab"),
-        ("a|b\n1|x\n2|y", "separator '|'"),
-        ("a b\n1 x\n2 y\n", "separator blank"),
-        ("sep=;\na;b\n1;x\n2;y\n", "separator ';'"),
-        ('"a", "b"\n1, "x"\n2, "y"\n', ""),
-        ('"a" ,b\n1 ,x \n2 , y\n', ""),
-        ("# made, by\n# a tool\na,b\n1,x\n2,y\n# end\n", "before the header: 2"),
-        ("a,b\n1,x\na,b\n2,y\n", "repeat the header were left out: 1"),
-        ('"a","b"\n"r1",1,"x"\n"r2",2,"y"\n', "first cell of each row was taken for its name"),
-        ("a b\n1 1 x\n2 2 y\n", "first cell of each row was taken for its name"),
-        ("a,b,a\n1,x,1\n2,y,2\n", "column 3 is a copy"),
-    ],
-)
+@pytest.mark.parametrize("text, said", [
+    ("a,b\n1,x,\n2,y,\n", ""), ("a,b,\n1,x,\n2,y,\n", ""),
+    ("a,b\n1,x,\n2,y\n", "further separator at their end, which was left out: 1, the first in"),
+    ("a,b\n1,x\n2,y\n\n", ""), ("a,b\n1,x\n\n2,y\n", "blank lines among the rows were left out: 1"),
+    ("a,b\r\n1,x\r\n\r\n\r\n2,y\r\n", "blank lines among the rows were left out: 2"),
+    ("a;b\r\n1;x\r\n2;y\r\n", "separator ';'"), ("a\tb\r1\tx\r2\ty\r", "separator tab"),
+    ("a|b\n1|x\n2|y", "separator '|'"), ("a b\n1 x\n2 y\n", "separator blank"),
+    ("sep=;\na;b\n1;x\n2;y\n", "separator ';'"),
+    ("'a','b'\n'1','x'\n'2','y'\n", "single quotes enclose cells"),
+    ('"a", "b"\n1, "x"\n2, "y"\n', ""), ('"a" ,b\n1 ,x \n2 , y\n', ""),
+    ("# made, by\n# a tool\na,b\n1,x\n2,y\n# end\n", "before the header: 2"),
+    ("#a,b\n1,x\n2,y\n", "line that begins with #"),
+    ("a,b\n1,x\na,b\n2,y\n", "repeat the header were left out: 1"),
+    ('"a","b"\n"r1",1,"x"\n"r2",2,"y"\n', "first cell of each row was taken for its name"),
+    ("a b\n1 1 x\n2 2 y\n", "first cell of each row was taken for its name"),
+    ("a,b,a\n1,x,1\n2,y,2\n", "column 3 is a copy"),
+])  # fmt: skip
 def test_shapes_of_files(text, said, tmp_path):
     values, notes, _ = learned(tmp_path, text)
     assert values == {"a": [1.0, 2.0], "b": ["x", "y"]}
@@ -91,10 +85,10 @@ def test_shapes_of_files(text, said, tmp_path):
 
 
 @pytest.mark.parametrize("encode", [
-    lambda t: t.encode("utf-8-sig"), lambda t: t.encode("utf-16"), lambda t: t.encode("utf-32"),
-    lambda t: t.encode("latin-1"), lambda t: t.encode("cp1252"),
-    lambda t: gzip.compress(t.encode()), lambda t: bz2.compress(t.encode()),
-    lambda t: lzma.compress(t.encode("latin-1")),
+    lambda t: t.encode("utf-8-sig"), lambda t: t.encode("utf-16"), lambda t: t.encode("utf-16-le"),
+    lambda t: t.encode("utf-16-be"), lambda t: t.encode("utf-32"), lambda t: t.encode("latin-1"),
+    lambda t: t.encode("cp1252"), lambda t: gzip.compress(t.encode()),
+    lambda t: bz2.compress(t.encode()), lambda t: lzma.compress(t.encode("latin-1")),
     lambda t: t.replace("ö", "o\u0308").encode(),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
@@ -147,37 +141,27 @@ def test_cells(cells, options, values, tmp_path):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a;b\n1,234;x\n5,678;y\n", "--decimal , or --decimal ."),
-        ("a;b\n1.234;x\n5.678;y\n", "--decimal , or --decimal ."),
-        ("a;b\n01/02/2020;x\n03/04/2020;y\n", "--dates day-first or --dates month-first"),
-        ("a;b\n01-02-20;x\n03-04-20;y\n", "--dates day-first or --dates month-first or --dates ye"),
-        ("a,b\n1,5,x\n2,5,y\n", "2 names in its header, but 3 cells in each row.*--separator"),
-        ("a,b\n1,x\n2,y,z\n", "3 cells in line 3, but 2 in others.*quotes"),
-        ("a,b;c\n1,2;3\n4,5;6\n", "--separator ','"),
-        ("a,b\n1,x\n2,y,\n3,x,z\n", "3 cells in line 4"),
-        ("a,a\n1,x\n2,y\n", "Columns 1 and 2 .* both named 'a'"),
-        ('a,b\n1,"x\n2,y\n', "misplaced quote in line"),
-        ('a,b\n1,"x" z\n2,y\n', "misplaced quote in line 2"),
-        ('a,"b\n1,x\n', "misplaced quote"),
-        ("b,\n1,x,\n2,y,\n", "cell more than its header, which may have lost a name"),
-        ('a\tb\n"r"\t1\t""\n"s"\t2\t""\n', "have a cell more than its header.*Name every column"),
-        ("a\n0 73334.99\n1 2.5\n", "one name .* but several values in its rows, such as '0 7333"),
-        ("Date\n2540962 True\nNA True\n12 False\n", "one name .* such as '2540962 True'"),
-        ("a\n1;2\n3;4\n", "1 names in its header, but 2 cells in each row"),
-        (b"a,b\n1,\xc3\xb6\xc3\xa4\n2,\xff\n", "UTF-8, but for 1 bytes, the first in line 3"),
-        (b"a,b\n1,\x81\n", "not text in cp1252.*--encoding"),
-        (b"a,b\n1,\0\n", "NUL character in line 2"),
-        ("#a,b\n1,x\n2,y\n", "header in the line '#a,b'.*Leave out its '#'"),
-        ("a,b\n1,'x, z'\n2,y\n", "encloses 'x, z' in single quotes"),
-        ("a,b\n1,'x\ny'\n2,z\n", "in single quotes.*Write double quotes"),
-        ('a,b\n1,"x\\"y"\n2,y\n', "misplaced quote in line 2"),
-        (b"PK\x03\x04 and more", "Excel workbook"),
-        (gzip.compress(b"a,b\n1,2\n")[:-5], "damaged compressed data"),
-    ],
-)
+@pytest.mark.parametrize("text, message", [
+    ("a;b\n1,234;x\n5,678;y\n", "--decimal , or --decimal ."),
+    ("a;b\n1.234;x\n5.678;y\n", "--decimal , or --decimal ."),
+    ("a;b\n01/02/2020;x\n03/04/2020;y\n", "--dates day-first or --dates month-first"),
+    ("a;b\n01-02-20;x\n03-04-20;y\n", "--dates day-first or --dates month-first or --dates ye"),
+    ("a,b\n1,5,x\n2,5,y\n", "2 names in its header, but 3 cells in each row.*--separator"),
+    ("a,b\n1,x\n2,y,z\n", "3 cells in line 3, but 2 in others.*quotes"),
+    ("a,b;c\n1,2;3\n4,5;6\n", "--separator ','"), ("a,b\n1,x\n2,y,\n3,x,z\n", "3 cells in line 4"),
+    ("a,a\n1,x\n2,y\n", "Columns 1 and 2 .* both named 'a'"),
+    ('a,b\n1,"x\n2,y\n', "misplaced quote in line"),
+    ('a,b\n1,"x" z\n2,y\n', "misplaced quote in line 2"), ('a,"b\n1,x\n', "misplaced quote"),
+    ("b,\n1,x,\n2,y,\n", "header of .* ends with a separator.*a name may be missing"),
+    ('a\tb\n"r"\t1\t""\n"s"\t2\t""\n', "have a cell more than its header.*Name every column"),
+    ("a\n0 73334.99\n1 2.5\n", "one name .* but several values in its rows, such as '0 7333"),
+    ("Date\n2540962 True\nNA True\n12 False\n", "one name .* such as '2540962 True'"),
+    ("a\n1;2\n3;4\n", "1 names in its header, but 2 cells in each row"),
+    (b"a,b\n1,\xc3\xb6\xc3\xa4\n2,\xff\n", "UTF-8, but for 1 bytes, the first in line 3"),
+    (b"a,b\n1,\x81\n", "not text in cp1252.*--encoding"),
+    (b"a,b\n1,\0\n", "NUL character in line 2"), (b"PK\x03\x04 and more", "Excel workbook"),
+    (gzip.compress(b"a,b\n1,2\n")[:-5], "damaged compressed data"),
+])  # fmt: skip
 def test_what_cannot_be_understood_is_refused(text, message, tmp_path):
     with pytest.raises(CommandError, match=message):
         learned(tmp_path, text)
@@ -186,23 +170,69 @@ def test_what_cannot_be_understood_is_refused(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "values", "said"),
     [
-        ("a,b\n1,x\\\\\n2,y\n", {"a": [1, 2], "b": ["x\\\\", "y"]}, "backslashes are kept"),
-        ("a,b\n1,'x'\n2,y\n", {"a": [1, 2], "b": ["'x'", "y"]}, "single quotes around cells are"),
+        (
+            'a,b\n1,"x\\\\"\n2,y\n',
+            {"a": [1, 2], "b": ["x\\\\", "y"]},
+            "doubled backslashes are kept",
+        ),
+        (
+            'a,b\n1,"x\\"y"\n2,"z\\f"\n',
+            {"a": [1, 2], "b": ['x"y', "zf"]},
+            "backslashes that escape no mark were left out: 1",
+        ),
+        (
+            "a\nx;\ny\nx\n",
+            {"a": ["x;", "y", "x"]},
+            "cells of the only column with a separator: 1, such as 'x;'",
+        ),
+        ("a\nx\n#y\n", {"a": ["x", "#y"]}, "rows that begin with # are kept: 1"),
         ("#a\nx\ny\n", {"x": ["y"]}, "comments before the header: 1"),
+        (
+            "# a,b\nx,y\nz,w\n",
+            {"x": ["z"], "y": ["w"]},
+            "has as many cells as the header, which was taken from the next line",
+        ),
         ("NA\nx\nNA\n", {"NA": ["x", "NA"]}, "rows that are like the header are kept: 1"),
-        ("a\nx\n\ny\n", {"a": ["x", None, "y"]}, "blank lines, which count as missing: 1"),
-        ('"a",b"\n1,x\n', {"a": [1], 'b"': ["x"]}, "the name 'b\"' has a quote"),
-        ('a,b\n1,x"\n2,y\n', {"a": [1, 2], "b": ['x"', "y"]}, "quotes that enclose no cell are"),
+        (
+            '"a",b"\n1,x\n2,y\n',
+            {"a": [1, 2], 'b"': ["x", "y"]},
+            "the name 'b\"' has a quote that does not enclose it",
+        ),
+        (
+            '"a","e\\f"\n1,x\n2,y\n',
+            {"a": [1, 2], "e\\f": ["x", "y"]},
+            "name 'e\\\\f' has a backslash",
+        ),
+        (
+            'a,b\n1,x"\n2,y\n',
+            {"a": [1, 2], "b": ['x"', "y"]},
+            "rows with quotes that enclose no cell: 1, the first in line 2",
+        ),
         (
             "a,b\n1,x\n,\n2,y\n",
             {"a": [1, None, 2], "b": ["x", None, "y"]},
             "rows in which all cells are empty: 1",
         ),
-        ("a,b\n1,x\n \n2,y\n", {"a": [1, 2], "b": ["x", "y"]}, "blanks or comments among the rows"),
+        ("a,b\n1,x\n \n2,y\n", {"a": [1, 2], "b": ["x", "y"]}, "lines of blanks were left out: 1"),
         (
-            "a,b,c\n1,x\n2,y,z\n",
-            {"a": [1, 2], "b": ["x", "y"], "c": [None, "z"]},
-            "rows with fewer cells than the header, whose last cells count as missing: 1",
+            '"a","b"\n"# 1"\n"x","y"\n',
+            {"a": ["# 1", "x"], "b": [None, "y"]},
+            "rows with fewer cells than the header: 1, the first in line 2",
+        ),
+        (
+            "a,b\n1,'x\ny'\n2,z\n",
+            {"a": [1, 2], "b": ["x\ny", "z"]},
+            "single quotes enclose cells",
+        ),
+        (
+            "a,b\n1,'x\\'y, z'\n2,'z'\n",
+            {"a": [1, 2], "b": ["x'y, z", "z"]},
+            "single quotes enclose cells",
+        ),
+        (
+            "# a,b,c,\n1. Mai,NA,5%,\n2. Mai,x,6%,\n",
+            {"a": ["1. Mai", "2. Mai"], "b": ["NA", "x"], "c": [0.05, 0.06]},
+            "line that begins with #",
         ),
     ],
 )

@@ -32,8 +32,8 @@ WHOLE_COMMANDS = 40
 EXOTIC = DATE_STYLES[-3:-1]
 """Dates that are not understood."""
 ON_ROWS = (
-    "blank lines, which", "rows with fewer", "rows that are like the header", "the name",
-    "quotes that enclose no cell",
+    "blank lines, which", "rows with fewer", "cells of the only", "rows that are like the header",
+    "rows with quotes", "rows that begin with #", "the last line that begins with #",
 )  # fmt: skip
 """Notes on rows that could have been read in another way."""
 FURTHER_ROWS = ("blank lines, which", "rows that are like the header")
@@ -347,7 +347,7 @@ def _kept_marks(notes: list[str]) -> str:
     said = "; ".join(notes)
     if "single quotes" in said:
         return "'\\"  # with what escapes them
-    return "\\" * ("backslashes" in said)
+    return "\\" * ("doubled backslashes" in said)
 
 
 def _difference(column: Column, reading: ColumnReading, marks: str = "") -> str:
