@@ -370,11 +370,12 @@ def _joinable(a: Forest, b: Forest) -> bool:
 
 def _joined(forests: Sequence[Forest], nodes: dict[str, Any]) -> Forest:
     """Return the trees of several forests, whose nodes are in ``nodes`` one behind the other."""
-    first_node = np.cumsum([0] + [forest.feature.size for forest in forests])
+    first_node = np.cumsum([0] + [int(forest.offset[-1]) for forest in forests])
     n_words = np.cumsum([0] + [forest.categories.size for forest in forests]).astype(np.int32)
     if n_words[-1]:
         before = np.repeat(n_words[:-1], np.diff(first_node))
-        nodes["category_begin"] += before * (nodes["category_begin"] >= 0)
+        begin = nodes["category_begin"]
+        nodes["category_begin"] = begin + before * (begin >= 0)
     offsets = [f.offset[1:] + n for f, n in zip(forests, first_node[:-1], strict=True)]
     joined: dict[str, Any] = {
         "offset": np.concatenate([np.zeros(1, np.int64), *offsets]),
@@ -394,17 +395,17 @@ class ForestRoom:
     """The trees of a forest that grows, in arrays with room for those to come.
 
     The pages of arrays that are joined at the end would be touched twice, and memory that is
-    touched for the first time costs up to a fifth of the growth of deep trees. Room that stays
-    unused costs nothing.
+    touched for the first time costs up to a fifth of the growth of deep trees. There is room from
+    the second batch on: before, the caller can refuse a forest that would be too large.
 
     Parameters
     ----------
     n_trees : int
-        Trees that the forest will have, which are expected to be as large as the first ones.
+        Trees that the forest will have, which are expected to be as large as those so far.
     """
 
     def __init__(self, n_trees: int) -> None:
-        self._n_trees, self._n_done, self._n_nodes = n_trees, 0, 0
+        self._n_trees = n_trees
         self._parts: list[Forest] = []
         self._nodes: dict[str, np.ndarray] = {}
 
@@ -413,34 +414,49 @@ class ForestRoom:
         return not self._parts
 
     def append(self, forest: Forest) -> None:
-        """Add trees of the same features and outputs."""
-        if not self._parts and forest.n_trees >= self._n_trees:
-            self._parts.append(forest)  # there is nothing to join it with
+        """Add trees of the same features and outputs, with impurities."""
+        if not self._parts:
+            self._parts = [forest]
             return
-        n_done, n_nodes = self._n_done + forest.n_trees, self._n_nodes + forest.feature.size
-        if not self._parts or n_nodes > self._nodes["feature"].shape[0]:
-            expected = n_nodes * max(1.0, self._n_trees / n_done)
-            self._make_room(forest, n_nodes if n_done >= self._n_trees else int(SPARE * expected))
+        begin = self._n_nodes
+        end = begin + forest.feature.size
+        if not self._nodes or end > self._nodes["feature"].shape[0]:
+            n_done = sum(part.n_trees for part in self._parts) + forest.n_trees
+            expected = int(SPARE * end * self._n_trees / n_done)
+            self._make_room(max(end, expected if n_done < self._n_trees else end))
         for name, room in self._nodes.items():
-            room[self._n_nodes : n_nodes] = getattr(forest, name)
-        # Their nodes are in the room from now on: what is kept does not hold the batch's memory.
-        views: dict[str, Any] = {
-            name: room[self._n_nodes : n_nodes] for name, room in self._nodes.items()
-        }
-        self._parts.append(replace(forest, **views))
-        self._n_done, self._n_nodes = n_done, n_nodes
+            room[begin:end] = getattr(forest, name)
+        # One assignment: Ctrl-C leaves the trees of before, or all of these.
+        self._parts = [*map(_without_nodes, self._parts), _without_nodes(forest)]
 
-    def _make_room(self, forest: Forest, n: int) -> None:
+    @property
+    def _n_nodes(self) -> int:
+        return sum(int(part.offset[-1]) for part in self._parts)
+
+    def _make_room(self, n: int) -> None:
+        """Move the nodes so far, of the first part or of smaller room, to larger room."""
+        n_nodes, before = self._n_nodes, self._nodes or vars(self._parts[0])
+        nodes = {}
         for name in NODE_ARRAYS:
-            values = getattr(forest, name)
-            room = np.empty((n, *values.shape[1:]), values.dtype)
-            if self._parts:
-                room[: self._n_nodes] = self._nodes[name][: self._n_nodes]
-            self._nodes[name] = room
+            values = before[name]
+            nodes[name] = np.empty((n, *values.shape[1:]), values.dtype)
+            nodes[name][:n_nodes] = values[:n_nodes]
+        self._nodes = nodes
 
     def forest(self) -> Forest:
         """Return all trees."""
-        if not self._nodes:
+        if len(self._parts) == 1:
             return self._parts[0]
-        nodes = {name: room[: self._n_nodes] for name, room in self._nodes.items()}
+        n_nodes = self._n_nodes
+        nodes = {name: room[:n_nodes] for name, room in self._nodes.items()}
+        if 2 * n_nodes < self._nodes["feature"].shape[0]:  # of a training that was ended
+            nodes = {name: values.copy() for name, values in nodes.items()}
         return _joined(self._parts, nodes)
+
+
+def _without_nodes(forest: Forest) -> Forest:
+    """Return what ``_joined`` needs of a forest, which does not hold the memory of its nodes."""
+    if not forest.feature.size:
+        return forest
+    nodes: dict[str, Any] = {name: np.array(getattr(forest, name)[:0]) for name in NODE_ARRAYS}
+    return replace(forest, **nodes)

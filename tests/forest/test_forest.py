@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.forest.forest import NODE_ARRAYS, Forest
+from gpuens.forest import forest as forest_module
+from gpuens.forest.forest import NODE_ARRAYS, Forest, ForestRoom
 
 N_CATEGORIES = (0, 40, 0, 3)
 SIZES = (9, 1, 30, 2, 700)
@@ -240,3 +242,53 @@ class TestBoosting:
         for t in range(3):
             left = forest.slice(t, t + 1).left
             np.testing.assert_array_equal(left[left > 0], 1 + 2 * np.arange((left > 0).sum()))
+
+
+@pytest.mark.parametrize("planned", [0, 1, 3, 5, 40], ids="planned={}".format)
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["small", "large"])
+def test_a_forest_grows_in_its_room(trees, planned, order):
+    """Whatever was expected of its size; of trees that are ended early it keeps no room."""
+    trees = trees[order]
+    room = ForestRoom(planned)
+    assert room.is_empty
+    for n_done, tree in enumerate(trees, start=1):
+        room.append(tree)
+        found = room.forest()
+        assert_equal(found, Forest.concatenate(trees[:n_done]))
+        base = found.feature.base
+        assert base is None or base.size <= max(2 * found.feature.size, 9)
+
+
+def test_an_interrupted_append_leaves_what_there_was(trees):
+    """Wherever Ctrl-C comes."""
+    n_lines, at = 0, -1
+
+    def count(frame: Any, event: str, _: Any) -> Any:
+        nonlocal n_lines
+        if frame.f_code.co_filename != forest_module.__file__:
+            return None
+        n_lines += event == "line"
+        if n_lines == at:
+            raise KeyboardInterrupt
+        return count
+
+    def appended(stop: int) -> ForestRoom:
+        nonlocal n_lines, at
+        room = ForestRoom(5)
+        for tree in trees[:2]:
+            room.append(tree)
+        before, n_lines, at = sys.gettrace(), 0, stop
+        sys.settrace(count)
+        try:
+            room.append(trees[4])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        return room
+
+    appended(-1)
+    for stop in range(1, n_lines + 1):
+        found = appended(stop).forest()
+        assert found.n_trees in (2, 3)
+        assert_equal(found, Forest.concatenate([*trees[:2], trees[4]][: found.n_trees]))

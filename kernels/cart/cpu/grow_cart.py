@@ -142,7 +142,7 @@ def _split_node(table, rows, params, work, x, room):
     """Part the rows of a node, add its children, and return the left one's number."""
     nodes = work.nodes
     node = nodes[x]
-    # Best first, others were looked at since.
+    # Best first, other nodes were looked at since: the codes at hand are not those of this one.
     has_codes = params.random_splits == 1 and params.max_leaves >= UNLIMITED
     has_codes = has_codes and params.criterion != ABSOLUTE_ERROR
     # Rows first: this also settles the side of missing values that the node has not seen. Without

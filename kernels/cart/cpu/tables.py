@@ -87,8 +87,7 @@ class ThreadScratch(NamedTuple):
         Categories on the left of the best split, and of one at hand.
     moved : uint64, (rows,)
     codes : uint8 or uint32, (2, rows)
-        Of the best feature so far, and of the one at hand.
-        Of a feature, for random splits.
+        Of the best feature so far and of the one at hand, for random splits.
     numbers : int64, (2, ...)
         The next number of a node of the thread's own, and the end of those that it has.
     most_entries : int
