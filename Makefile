@@ -1,7 +1,7 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
 #   make demo         train on real data beside scikit-learn and draw the learning curve
-#   make test         what a change should pass, in five to nine minutes on two cores
+#   make test         what a change should pass, in five to eight minutes on two cores
 #   make test-all     the rest: CUDA kernels of all architectures, whole suites, examples, campaign
 #   make test-newest  some of them with newer Pythons and NumPy, in .venv-3.12 and so on
 #   make conformance  scikit-learn's own tests on these estimators, as a table
@@ -54,8 +54,9 @@ docs: $(call ready,docs) $(call ready,test)
 	$(PY) -m pytest $(PAGES)
 	@echo "The site: docs/_build/html/index.html"
 
-# Everything is compiled once for each level of processors, at the same time: three minutes on two
-# cores. It needs a C compiler, on Linux, macOS (Apple's) or Windows (MinGW-w64's).
+# Everything is compiled once for each level of processors, by two processes, and for all levels at
+# the same time: five minutes on two cores. It needs a C compiler, on Linux, macOS (Apple's) or
+# Windows (MinGW-w64's).
 # ARGS="--levels x86-64-v3" builds for one level, ARGS=--try fits models with the wheel in an environment
 # of its own.
 library: $(call ready,test)
@@ -128,7 +129,7 @@ test-all: $(call ready,test)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(REST)
 
 # Where there is a C compiler all tests run from one library, rather than compile for themselves. It
-# is built beside the group that needs it least.
+# is built, by two processes, beside the group that needs it least.
 $(filter-out quick-slice,$(QUICK)): compiled-for-tests
 compiled-for-tests:
 	@$(PY) -m building library --if-needed $(BEST) || echo "Tests compile what they need."

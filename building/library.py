@@ -1,8 +1,8 @@
 """Builds the native libraries of the kernels for the CPU (see ``kernels/runtime/native.py``).
 
-A process for each level of processors compiles, by Numba and for that level, everything that
-``workload`` runs, and links the machine code with ``calls.c``. The levels are built at the same
-time.
+Two processes for each level of processors compile, by Numba and for that level, everything that
+``workload`` runs, and one of them links the machine code with ``calls.c``. The levels are built at
+the same time.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,29 +17,38 @@ from tests.support.fingerprints import fingerprints
 
 MANY, FEW = 1500, 3
 """Rows that are predicted: enough for every method of prediction."""
-FURTHER = (
-    "GradientBoostingRegressor/streamed", "GradientBoostingClassifier/streamed",
-    "GradientBoostingRegressor/sparse", "ObliqueRandomForest/honest", "boosting/classifier/focal",
-    "survival/forest of pruned trees",
+OF_BOOSTING = (
+    "GradientBoostingRegressor/sparse", "GradientBoostingClassifier/streamed",
+    "GradientBoostingRegressor/streamed", "boosting/classifier/focal",
 )  # fmt: skip
+OF_FORESTS = "ObliqueRandomForest/honest", "survival/forest of pruned trees"
 """Of the models with fingerprints, those whose kernels nothing else here runs. ``tests/native``
 fits all 400, a minute of work, and names the kernel that is missing."""
 
 
-def run_everything() -> None:
-    """Fit and use models of every kind, loss, setting and layout of tables."""
+def run_everything(take: Callable[[int], bool], backwards: bool) -> None:
+    """Fit and use models of every kind, loss, setting and layout of tables, in the steps that
+    ``take`` agrees to, from the first or the last of them on."""
+    numbered = list(enumerate(steps()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three trees leave rows without an estimate
-        for model in fitted():
-            explain(model)
-            for table in layouts(rows()):
-                use(model, table)
-    share_rows()
-    bin_batches()
-    fit_linear_leaves()
-    read_models()
-    gpuens.warmup("cpu", verbose=False)
-    fingerprints(FURTHER)
+        for number, run in reversed(numbered) if backwards else numbered:
+            if take(number):
+                run()
+
+
+def steps() -> list[Callable[[], object]]:
+    """Return what there is to run, in parts that any process can run in any order.
+
+    Kernels of boosting are made of the same functions, those of exact trees too, and each process
+    compiles the functions that it needs: boosting is at one end, exact trees are at the other.
+    """
+    regressor, classifier, *others = (partial(use_everywhere, model, y) for model, y in models())
+    return [
+        regressor, *(partial(fingerprints, [name]) for name in OF_BOOSTING), share_rows, classifier,
+        fit_linear_leaves, bin_batches, read_models, partial(gpuens.warmup, "cpu", verbose=False),
+        *(partial(fingerprints, [name]) for name in OF_FORESTS), *others,
+    ]  # fmt: skip
 
 
 def rows() -> np.ndarray:
@@ -61,18 +71,25 @@ def layouts(X: np.ndarray) -> Iterator[np.ndarray]:
             yield frozen
 
 
-def fitted() -> Iterator[Any]:
-    """Generate models, a kind of table and of prediction each."""
-    X = rows()
-    y = X[:, 0] * 0 + np.arange(MANY) % 7
+def models() -> Iterator[tuple[Any, np.ndarray]]:
+    """Generate models with their targets, a kind of table and of prediction each."""
+    y = rows()[:, 0] * 0 + np.arange(MANY) % 7
     y[np.isnan(y)] = 3.0
     few: dict[str, Any] = {"n_estimators": 3, "device": "cpu", "random_state": 0}
-    yield gpuens.GradientBoostingRegressor(**few).fit(X, y)
-    yield gpuens.GradientBoostingClassifier(**few).fit(X, y)
-    yield gpuens.RandomForestRegressor(**few).fit(X, y + np.arange(MANY) / 7)
-    yield gpuens.RandomForestClassifier(**few).fit(X, y)
-    yield gpuens.DecisionTreeRegressor(device="cpu").fit(X, y)
-    yield gpuens.IsolationForest(**few).fit(np.nan_to_num(X))
+    yield gpuens.GradientBoostingRegressor(**few), y
+    yield gpuens.GradientBoostingClassifier(**few), y
+    yield gpuens.RandomForestRegressor(**few), y + np.arange(MANY) / 7
+    yield gpuens.RandomForestClassifier(**few), y
+    yield gpuens.IsolationForest(**few), y
+    yield gpuens.DecisionTreeRegressor(device="cpu"), y
+
+
+def use_everywhere(model: Any, y: np.ndarray) -> None:
+    """Fit a model, explain it, and use it with all layouts of tables."""
+    X = rows()
+    explain(model.fit(np.nan_to_num(X) if isinstance(model, gpuens.IsolationForest) else X, y))
+    for table in layouts(X):
+        use(model, table)
 
 
 def bin_batches() -> None:

@@ -97,8 +97,8 @@ def h_statistic(
     >>> import numpy as np
     >>> from gpuens import GradientBoostingRegressor
     >>> from gpuens.inspection import h_statistic
-    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
-    >>> model = GradientBoostingRegressor(device="cpu").fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> model = GradientBoostingRegressor(n_estimators=100).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
     >>> h = h_statistic(model, X).h[:, 0]  # of the pairs (0, 1), (0, 2) and (1, 2)
     >>> bool(h[0] > 0.9), bool(h[1:].max() < 0.2)
     (True, True)

@@ -343,9 +343,9 @@ class TunedClassifier(ScoresClasses, ClassifierMixin, Tuned):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from gpuens import TunedClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = TunedClassifier(budget=3).fit(X, y)
+    >>> model = TunedClassifier(budget=2, cv=2).fit(X, y)
     >>> len(model.cv_results_["params"]), model.score(X, y) > 0.98
-    (3, True)
+    (2, True)
     """
 
     _kinds = GradientBoostingClassifier, SearchedClassifier
@@ -399,9 +399,9 @@ class TunedRegressor(ScoresValues, RegressorMixin, Tuned):
     >>> from sklearn.datasets import load_diabetes
     >>> from gpuens import TunedRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = TunedRegressor(budget=3).fit(X, y)
+    >>> model = TunedRegressor(budget=2, cv=2).fit(X, y)
     >>> len(model.cv_results_["params"]), model.score(X, y) > 0.5
-    (3, True)
+    (2, True)
     """
 
     _kinds = GradientBoostingRegressor, SearchedRegressor

@@ -275,11 +275,11 @@ def test_evaluation_sets_decide_where_they_stop_the_training():
 
 
 def test_models_are_saved_and_cloned(tmp_path):
-    model = GradientBoostingRegressor(**SMALL).fit(X, Y)
+    model = GradientBoostingRegressor(**SMALL).fit(X[:200], Y[:200])
     model.save(tmp_path / "model.gpuens")
     loaded = gpuens.load(tmp_path / "model.gpuens")
     assert (loaded.n_estimators, loaded.learning_rate_) == ("auto", model.learning_rate_)
-    assert clone(loaded).fit(X, Y).n_iter_ == model.n_iter_
+    assert clone(loaded).fit(X[:200], Y[:200]).n_iter_ == model.n_iter_
 
 
 def test_memory_is_planned_for_the_most_rounds():
@@ -341,7 +341,9 @@ SHAPED: dict[str, Any] = {"device": "cpu", "random_state": 3}
 FAST = SHAPED | {"learning_rate": 0.5}
 
 
-@pytest.mark.parametrize("policy", ["lossguide", "depthwise", "symmetric", "auto"])
+@pytest.mark.parametrize(
+    "policy", few(["lossguide", "depthwise", "symmetric", "auto"], "depthwise", "auto")
+)
 def test_the_shape_that_was_used_is_known(policy):
     model = GradientBoostingRegressor(**SHAPED, grow_policy=policy).fit(X, Y)
     shape = model.grow_policy_
@@ -372,6 +374,7 @@ def test_a_number_of_rows_in_a_leaf_is_obeyed():
     assert by_default.forest_.fingerprint() == ten.forest_.fingerprint()
 
 
+@pytest.mark.slow
 def test_few_rows_decide_between_shapes_and_all_parts_the_rounds():
     """The model is that of a search with its shape alone."""
     rows = np.random.default_rng(1).normal(size=(800, 4))

@@ -25,6 +25,7 @@ from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
 from gpuens.tuning.space import draws, read_budget, space_of
+from tests.support.lanes import few
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
 CLASSES = np.array(["few", "some", "many"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
@@ -74,12 +75,13 @@ class TestResult:
         assert tuned.best_score_ == results["mean_test_score"].max() <= tuned.ensemble_score_ < 0
         assert (results["n_trained"] >= results["n_rounds"]).all()
 
-    @pytest.mark.parametrize("n_jobs", [1, 3])
+    @pytest.mark.parametrize("n_jobs", few([1, 3], 1))
     def test_the_same_seed_and_number_of_settings_give_the_same_bits(self, tuned, n_jobs):
         again = clone(tuned).set_params(n_jobs=n_jobs).fit(X, Y)
         assert prints(again) == prints(tuned)
         assert again.cv_results_["params"] == tuned.cv_results_["params"]
 
+    @pytest.mark.slow
     def test_another_seed_gives_another_model(self, tuned):
         assert prints(clone(tuned).set_params(random_state=1).fit(X, Y)) != prints(tuned)
 
@@ -216,8 +218,8 @@ class TestBudget:
 
     def test_one_too_short_for_the_default_gives_its_fit(self):
         with pytest.warns(UserWarning, match="budget is too small for one setting"):
-            model = TunedRegressor(REGRESSOR, budget="0.0001s").fit(X, Y)
-        assert prints(model) == prints(clone(REGRESSOR).fit(X, Y))
+            model = TunedRegressor(REGRESSOR, budget="0.0001s").fit(X[:60], Y[:60])
+        assert prints(model) == prints(clone(REGRESSOR).fit(X[:60], Y[:60]))
         assert model.cv_results_ == {"params": []} and model.best_params_ == {}
 
     def test_too_few_rows_give_the_fit_of_the_default(self):

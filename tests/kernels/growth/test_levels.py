@@ -12,6 +12,7 @@ from gpuens.kernels.growth.params import UNLIMITED
 from gpuens.kernels.runtime.dtypes import TreeRecords
 from tests.kernels.growth.batches import BATCHES, DRAWN, batch, ruled
 from tests.kernels.growth.rounds import Batch
+from tests.support.lanes import few
 
 
 def symmetric(made: Batch, max_depth: int = 4, **settings) -> Batch:
@@ -25,7 +26,10 @@ OWN = {
     "categories of many rows": lambda rng: ruled(rng, min_samples_leaf=40, cat_l2=5.0),
     "drawn features of each level": lambda rng: batch(rng, n_trees=3, min_samples_leaf=30, **DRAWN),
 }
+LARGE = ("ties of categories", "ties, by histograms")
+"""Sixty trees each; those of "ties" are as many."""
 NAMES = [*BATCHES, *OWN]
+CASES = few(NAMES, *(name for name in NAMES if name not in LARGE))
 
 
 def made(name: str) -> Batch:
@@ -45,7 +49,7 @@ def grown(target, own: Batch) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_parity(target, oracle, same, name):
     if target.simulated:
         pytest.skip("the simulator is too slow for whole growths")
@@ -71,7 +75,7 @@ def levels_of(trees: dict[str, np.ndarray], tree: int) -> list[set[tuple[int, ..
     return splits
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_a_tree_has_no_more_splits_than_levels(oracle, name):
     own = made(name)
     trees = dict(zip(GrownTrees._fields, grown(oracle, own), strict=True))
