@@ -94,15 +94,13 @@ class Problem:
     centre: np.ndarray
     y: np.ndarray
     is_coarse: bool = False
+    n_outputs: int = field(init=False)
     width: int = field(init=False)
     """Values of a leaf: class shares of all outputs side by side, or one mean each."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n_outputs", self.centre.size)
         object.__setattr__(self, "width", sum(self.n_classes) or self.n_outputs)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.centre.size
 
     def with_unused(self, used: np.ndarray) -> Problem:
         """Return the problem with places for rows of a table that are in no sample, and have no
