@@ -2,8 +2,8 @@
  *
  * A call walks over its arguments once and writes down two rows of words: what the arguments are
  * (the fingerprint: types, dtypes, layouts), and their values as Numba's calling convention has
- * them. The fingerprint finds the entry that was compiled for such arguments. Python is asked
- * about fingerprints that are not known yet (``NotImplemented``), and teaches them.
+ * them. The fingerprint finds the entry that was compiled for such arguments. A call with a
+ * fingerprint that is not known yet goes to a function of Python, which teaches it.
  *
  * Only functions of Python's stable ABI are called, so that one library serves every version; no
  * header of Python or NumPy is needed. The leading fields of arrays and dtypes are those of
@@ -49,6 +49,7 @@ typedef struct { const char *name; object *(*function)(object *, object *); int 
     X(PyLong_AsLongLong, word, (object *)) \
     X(PyLong_AsUnsignedLongLongMask, length, (object *)) \
     X(PyLong_FromLongLong, object *, (word)) \
+    X(PyObject_CallObject, object *, (object *, object *)) \
     X(PyObject_IsTrue, int, (object *)) \
     X(PyTuple_GetItem, object *, (object *, word)) \
     X(PyTuple_New, object *, (word)) \
@@ -58,7 +59,7 @@ typedef struct { const char *name; object *(*function)(object *, object *); int 
     X(Py_IncRef, void, (void *))
 #define DECLARED(name, result, arguments) static result (*name) arguments;
 OF_PYTHON(DECLARED)
-static object *none, *not_implemented, *memory_error;
+static object *none, *memory_error;
 
 extern void *malloc(length);
 extern void *realloc(void *, length);
@@ -96,9 +97,9 @@ typedef struct entry {
     word fingerprint[];
 } entry;
 
-/* A kernel: its entries, the latest first. They are never freed, so that a thread may walk over
- * them while another one adds an entry. */
-typedef struct { entry *first; char name[]; } kernel;
+/* A kernel: its entries, the latest first, and what Python calls where none fits. They are never
+ * freed, so that a thread may walk over them while another one adds an entry. */
+typedef struct { entry *first; object *otherwise; char name[]; } kernel;
 
 typedef struct {
     word *fingerprint, *value;
@@ -170,11 +171,6 @@ static int read_arguments(call *c, object *arguments, int keeps) {
     return add_tuple(c, arguments);
 }
 
-static object *not_here(void) {
-    Py_IncRef(not_implemented);
-    return not_implemented;
-}
-
 static object *returned(const kernel *k, const entry *e, int status, word *values) {
     union { word bits; double number; } x = {.bits = values[0]};
     if (status != DONE && status != DONE_NONE)
@@ -189,16 +185,16 @@ static object *returned(const kernel *k, const entry *e, int status, word *value
     return none;
 }
 
-/* A kernel as Python calls it: ``NotImplemented`` where no entry fits the arguments. */
+/* A kernel as Python calls it. */
 static object *call_kernel(object *self, object *arguments) {
     kernel *k = PyCapsule_GetPointer(self, 0);
     call c;
-    if (!read_arguments(&c, arguments, 0)) return not_here();
+    if (!read_arguments(&c, arguments, 0)) return PyObject_CallObject(k->otherwise, arguments);
     length n_bytes = (c.fingerprint - c.fingerprints) * sizeof(word);
     entry *e = __atomic_load_n(&k->first, __ATOMIC_ACQUIRE);
     while (e && !(e->n_bytes == n_bytes && !memcmp(e->fingerprint, c.fingerprints, n_bytes)))
         e = e->next;
-    if (!e) return not_here();
+    if (!e) return PyObject_CallObject(k->otherwise, arguments);
     void *state = PyEval_SaveThread();
     int status = e->function(c.values);
     PyEval_RestoreThread(state);
@@ -214,13 +210,11 @@ EXPORTED const char *gpuens_called(int i) {
     return names[i];
 }
 
-/* Take the addresses of these functions, in their order, and of three objects. */
-EXPORTED void gpuens_start(void *const *functions, object *of_none, object *of_not_implemented,
-                           object *of_memory_error) {
+/* Take the addresses of these functions, in their order, and of two objects. */
+EXPORTED void gpuens_start(void *const *functions, object *of_none, object *of_memory_error) {
 #define TAKEN(name, result, arguments) name = (result(*) arguments)*functions++;
     OF_PYTHON(TAKEN)
     none = of_none;
-    not_implemented = of_not_implemented;
     memory_error = of_memory_error;
 }
 
@@ -234,13 +228,15 @@ EXPORTED void gpuens_know(object *type, char meaning) {
     known[n_known++].type = type;
 }
 
-/* Return a kernel without entries. */
-EXPORTED object *gpuens_kernel(const char *name) {
+/* Return a kernel without entries: it calls a function of Python. */
+EXPORTED object *gpuens_kernel(const char *name, object *otherwise) {
     length n = 1;
     while (name[n - 1]) n++;
     kernel *k = malloc(sizeof(kernel) + n);
     if (!k) return PyErr_Format(memory_error, "out of memory");
     k->first = 0;
+    k->otherwise = otherwise;
+    Py_IncRef(otherwise);
     memcpy(k->name, name, n);
     return PyCFunction_NewEx(&definition, PyCapsule_New(k, 0, 0), 0);
 }

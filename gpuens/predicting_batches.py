@@ -13,7 +13,8 @@ import numpy as np
 
 from .devices.placement import to_numpy
 from .files import replacing
-from .inputs.frames import column_names, is_frame
+from .inputs.arrays import is_frame
+from .inputs.frames import column_names
 from .tables.sources import pyarrow, source_of
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")

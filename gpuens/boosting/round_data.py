@@ -247,9 +247,7 @@ class Round:
     shared: Array = field(init=False)
     unchecked: list[Totals] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        """The round in messages."""
+    def __str__(self) -> str:
         return f"round {self.index + 1}"
 
 

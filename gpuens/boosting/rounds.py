@@ -170,7 +170,7 @@ class BoostingRounds(Rounds):
         """Check the totals that a GPU has computed: they have arrived, as they were requested
         before the trees."""
         for totals in round_.unchecked:
-            round_.loss.check_totals(totals, round_.name)
+            round_.loss.check_totals(totals, round_)
 
     def start(self, index: int) -> Iterator[Any]:
         started = self.round(index)
@@ -178,7 +178,8 @@ class BoostingRounds(Rounds):
         return started
 
     def finish(self, started: Iterator[Any]) -> GrownRound:
-        grown: GrownRound = next(started)
+        grown: GrownRound
+        (grown,) = started  # which ends it
         return grown
 
     def settle(self, finished: GrownRound) -> None:

@@ -140,8 +140,3 @@ def row_bytes(n_features: int) -> int:
 def code_bytes(n_features: int) -> int:
     """Return the bytes of a row's bins, which are kept by rows and by columns."""
     return row_bytes(n_features) + n_features
-
-
-def on_host_only(capacity: int | None, size: int) -> int:
-    """Return the size of arrays in host memory, such as finished trees: 0 in the plan of a GPU."""
-    return size if capacity is None else 0

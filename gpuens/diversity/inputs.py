@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..bagging.base import Bagging
 from ..devices.placement import Device, gpu_of, to_numpy
-from ..inputs.arrays import require_readable, to_input_library
+from ..inputs.arrays import is_frame, require_readable, to_input_library
 from ..inputs.categories import read_features
-from ..inputs.frames import is_frame
 from ..inputs.labels import as_classes, encode_objects
 from ..inputs.targets import array_of
 from ..kernels.runtime.arrays import Array

@@ -214,7 +214,7 @@ def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
                 if goes_on():
                     raise
                 break
-            if not goes_on():  # asked while the device works on this round
+            if unsettled and not goes_on():  # asked while the device works on this round
                 break
             unsettled.append((rounds.finish(started), course.watch.measure()))
             del started  # which may hold arrays as long as the table

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, module_of
-from ..inputs.arrays import read_table, table_of
+from ..inputs.arrays import is_frame, read_table, table_of
 from ..inputs.categories import source_of
 from ..inputs.frames import (
     Column,
     DictionaryColumn,
     column_names,
     columns_of_categories,
-    is_frame,
     is_pandas,
     with_names,
 )

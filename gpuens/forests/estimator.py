@@ -165,7 +165,9 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         if n_new > 0:
             self._forget_members()
             grower = ForestGrower(self, data, self._plan, self._seed, device)
-            grown = pruned(self._grow(grower, first, n_new, report), self.ccp_alpha)
+            grown = self._grow(grower, first, n_new, report)
+            if self.ccp_alpha:
+                grown = pruned(grown, self.ccp_alpha)
             self.forest_ = grown if before is None else Forest.concatenate([before, grown])
             self._warn_if_no_split(self.forest_, data, self._rows_of_tree(data))
             if report.done < n_new:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numbers
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from array_api_compat import is_array_api_obj, is_cupy_array, is_torch_array
 from sklearn.utils import check_array
@@ -35,7 +36,6 @@ from .frames import (
     EXACT_IN_FLOAT32,
     EXACT_IN_FLOAT64,
     frame_to_numpy,
-    is_frame,
     require_exact,
     require_unique_columns,
     rounded_integer,
@@ -118,6 +118,11 @@ def read_table(
         values = read_on_host(X, estimator, name, may_round)
     validate_data(estimator, values, reset=reset, skip_check_array=True)
     return table_of(values, device, estimator)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame of a library that can be read."""
+    return not isinstance(X, np.ndarray) and bool(nw.dependencies.is_into_dataframe(X))
 
 
 def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:

@@ -18,6 +18,7 @@ from .arrays import (
     Table,
     check_frame,
     dense_table,
+    is_frame,
     is_plain,
     read_on_host,
     read_table,
@@ -33,7 +34,6 @@ from .frames import (
     column_names,
     columns_of_categories,
     frame_to_numpy,
-    is_frame,
     kind_of,
     require_exact,
 )

@@ -29,11 +29,6 @@ _WITH_NAN = numbers.Number, np.datetime64, np.timedelta64
 _NO_CODES: Mapping[int, Callable[[], np.ndarray]] = MappingProxyType({})
 
 
-def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame of a library that can be read."""
-    return not isinstance(X, np.ndarray) and bool(nw.dependencies.is_into_dataframe(X))
-
-
 def is_pandas(frame: Any) -> bool:
     """Return whether a data frame is of pandas, or of modin, which imitates it."""
     library = nw.from_native(frame, eager_only=True).implementation

@@ -15,14 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, gpu_of, on_host, to_numpy
 from ..devices.policy import NO_WORK, Work
-from ..inputs.arrays import dense_table, require_readable, resolve_device
+from ..inputs.arrays import dense_table, is_frame, require_readable, resolve_device
 from ..inputs.frames import (
     Column,
     DictionaryColumn,
     NumberColumn,
     category_column,
     frame_to_numpy,
-    is_frame,
     require_unique_columns,
 )
 from ..kernels.runtime.arrays import Array

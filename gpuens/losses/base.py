@@ -221,12 +221,12 @@ class Loss:
         )
 
     def check_gradients(
-        self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
+        self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: object
     ) -> None:
         """Raise ValueError unless trees can be grown on the gradients; ``where`` is the round."""
         self.check_totals(totals, where)
 
-    def check_totals(self, totals: Totals, where: str) -> None:
+    def check_totals(self, totals: Totals, where: object) -> None:
         """Raise ValueError unless the totals of the gradients are finite."""
         if not all(total < math.inf for total in totals):
             raise ValueError(

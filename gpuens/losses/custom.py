@@ -128,7 +128,7 @@ class FunctionLoss(OneAgainstTheRest):
         return self.coupled and self.of_classes
 
     def check_gradients(
-        self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
+        self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: object
     ) -> None:
         finite = (abs(g) < np.inf) & (h >= 0) & (h < np.inf)
         if bool(finite.all()):

@@ -14,7 +14,7 @@ from ..kernels.leaves.inner_nodes import average_children
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Workers
+from ..kernels.runtime.collective import Workers, rows_of_all
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
 from ..kernels.scalars.lazy_jit import lazy_property
@@ -124,7 +124,7 @@ def of_leaves(value: np.ndarray, leaf: Array, device: Device) -> Array:
 
 def node_sums(rows: LeafRows, g: Array, h: Array, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
     """Sum statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
-    scales = fixed_point_scales(totals, g.shape[0], rows.workers)
+    scales = fixed_point_scales(totals, rows_of_all(g.shape[0], rows.workers))
     sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes, rows.workers)
     add_children(rows.left, rows.right, sums)
     return sums[:, 0] / scales.g, sums[:, 1] / scales.h

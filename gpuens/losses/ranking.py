@@ -20,7 +20,7 @@ from ..kernels.ranking.gradients import PairSettings, list_gradients, pair_gradi
 from ..kernels.ranking.order import order_queries
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Workers, largest_of_all, sum_of_each
+from ..kernels.runtime.collective import Workers, largest_of_all, rows_of_all, sum_of_each
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.ranking import PURPOSE_LISTS
@@ -254,7 +254,7 @@ class PairLoss(RankingLoss):
         totals = gradients(
             formulas.Given(), both[0], both[1], both[0, :0], weight / largest, g, h, self.workers
         )
-        scales = fixed_point_scales(totals, g.shape[0], self.workers)
+        scales = fixed_point_scales(totals, rows_of_all(g.shape[0], self.workers))
         sums = leaf_sums(position, g, h, scales, bias.value.size, self.workers)
         penalty = float(self.position_l2) * bias.counts
         slope = -sums[:, 0] / scales.g - bias.value * penalty

@@ -28,8 +28,7 @@ from ..devices.placement import (
 )
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
-from ..inputs.arrays import read_table, require_readable, require_shape, require_two_axes
-from ..inputs.frames import is_frame
+from ..inputs.arrays import is_frame, read_table, require_readable, require_shape, require_two_axes
 from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
 

@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
-from ..inputs.frames import frame_to_numpy, is_frame
+from ..inputs.arrays import is_frame
+from ..inputs.frames import frame_to_numpy
 from .fitting import TAKE_GPU_ARRAYS, whole
 
 

@@ -135,9 +135,9 @@ def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> A
         with a chance below ``1 / 32! < 4e-36``, for all rows of the largest table and a million
         models together below 1e-20.
     """
-    xp = device.xp
+    key, xp = _key(seed, PURPOSE_BOOTSTRAP, tree), device.xp
     counts = xp.zeros(n, dtype=xp.int32)
-    count_draws(counts, n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree))
+    count_draws(counts, n_draws, key)
     return counts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -94,15 +94,13 @@ class Problem:
     centre: np.ndarray
     y: np.ndarray
     is_coarse: bool = False
+    n_outputs: int = field(init=False)
+    width: int = field(init=False)
+    """Values of a leaf: class shares of all outputs side by side, or one mean each."""
 
-    @property
-    def n_outputs(self) -> int:
-        return self.centre.size
-
-    @property
-    def width(self) -> int:
-        """Values of a leaf: class shares of all outputs side by side, or one mean each."""
-        return sum(self.n_classes) if self.n_classes else self.n_outputs
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_outputs", self.centre.size)
+        object.__setattr__(self, "width", sum(self.n_classes) or self.n_outputs)
 
     def with_unused(self, used: np.ndarray) -> Problem:
         """Return the problem with places for rows of a table that are in no sample, and have no

@@ -15,7 +15,6 @@ from ..devices.memory_plan import (
     LIKELY_SHARE,
     MemoryPlan,
     code_bytes,
-    on_host_only,
     plan_of,
 )
 from ..devices.placement import Device, to_numpy
@@ -282,6 +281,7 @@ def cart_plan(
     is_streamed = device.is_gpu and not is_there
     table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
     free, capacity = device.memory()
+    on_host = int(capacity is None)  # 0 for what a GPU's plan leaves to the host
     by_row = scratch = 0
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
@@ -295,14 +295,14 @@ def cart_plan(
     is_scored = getattr(estimator, "oob_score", False) and not on_workers_gpu
     parts = {
         "table": min(table, 2 * PIECE_BYTES) if is_streamed else table,
-        "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
+        "target and weights": n * (16 * n_outputs + 8) + on_host * real,
         "bins": n * _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes),
         "columns to bin": _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu),
         "records and growing nodes": batch * of_tree,
         "codes by row": by_row,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
-        "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
+        "trees": on_host * 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width),
     }
     parts = {name: parts[name] for name in TO_COME} if held else parts
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"

@@ -82,26 +82,22 @@ class Collective(ABC):
 
 
 class Alone(Collective):
-    """The collective of a single worker."""
+    """The collective of a single worker, or of one of a ``group`` each of which has all rows."""
 
     rank, size = 0, 1
+
+    def __init__(self, group: Collective | None = None) -> None:
+        self._group = group
+
+    @property
+    def group(self) -> Collective:
+        return self._group or self
 
     def add(self, values: np.ndarray) -> None:
         pass
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         return [values]
-
-
-class EachAlone(Alone):
-    """The collective of a worker that has all rows, as the others of its ``group`` do."""
-
-    def __init__(self, group: Collective) -> None:
-        self._group = group
-
-    @property
-    def group(self) -> Collective:
-        return self._group
 
 
 class Workers(NamedTuple):

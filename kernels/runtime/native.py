@@ -30,7 +30,7 @@ from .system import processor_features
 
 FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"
-FORMAT = 2
+FORMAT = 3
 PACKAGE = Path(__file__).parents[2]
 """The folder that holds ``kernels``: files of a stamp are named from here."""
 
@@ -168,7 +168,7 @@ class Library:
         self._start()
         library.gpuens_know.argtypes = ctypes.py_object, ctypes.c_char
         library.gpuens_know.restype = None
-        library.gpuens_kernel.argtypes = (ctypes.c_char_p,)
+        library.gpuens_kernel.argtypes = ctypes.c_char_p, ctypes.py_object
         library.gpuens_kernel.restype = ctypes.py_object
         library.gpuens_learn.argtypes = (
             ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_char,
@@ -184,7 +184,7 @@ class Library:
         """Give the library the addresses of the functions and objects of Python that it needs."""
         library = self._library
         library.gpuens_called.restype = ctypes.c_char_p
-        library.gpuens_start.argtypes = ctypes.c_void_p, *[ctypes.py_object] * 3
+        library.gpuens_start.argtypes = ctypes.c_void_p, *[ctypes.py_object] * 2
         library.gpuens_start.restype = None
         called = list(iter(map(library.gpuens_called, itertools.count()).__next__, None))
         try:
@@ -193,7 +193,7 @@ class Library:
             raise Unusable(f"this Python lacks a function ({error})") from error
         addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
-        library.gpuens_start(table, None, NotImplemented, MemoryError)
+        library.gpuens_start(table, None, MemoryError)
 
     def _compare_layouts(self) -> None:
         """Refuse a Python or a NumPy whose objects are laid out in another way."""
@@ -211,31 +211,25 @@ class Library:
     def bind(self, kernel: Any) -> Callable[..., Any]:
         """Return the function that runs a kernel, from the library where it has it."""
         name = name_of(kernel)
-        entry = self._library.gpuens_kernel(name.encode())
 
-        def call(*arguments: Any) -> Any:
-            result = entry(*arguments)
-            if result is NotImplemented:
-                return self._first(kernel, name, entry, arguments)
-            return result
+        def first(*arguments: Any) -> Any:
+            """Run it with arguments whose types it is called with for the first time."""
+            try:
+                key = key_of(arguments)
+            except LookupError as error:
+                key = str(error)
+            if key in self.table.get(name, ()):
+                symbol, result = self.table[name][key]
+                machine_code: Any = getattr(self._library, symbol, None)
+                address = ctypes.cast(machine_code, ctypes.c_void_p)
+                if address and self._library.gpuens_learn(run, arguments, address, result.encode()):
+                    self.used.add(name)
+                    return run(*arguments)
+            self.missed[name, key] += 1
+            return kernel.made(*arguments)
 
-        return call
-
-    def _first(self, kernel: Any, name: str, entry: Any, arguments: tuple[Any, ...]) -> Any:
-        """Run a kernel with arguments whose types it is called with for the first time."""
-        try:
-            key = key_of(arguments)
-        except LookupError as error:
-            key = str(error)
-        if key in self.table.get(name, ()):
-            symbol, result = self.table[name][key]
-            machine_code: Any = getattr(self._library, symbol, None)
-            address = ctypes.cast(machine_code, ctypes.c_void_p)
-            if address and self._library.gpuens_learn(entry, arguments, address, result.encode()):
-                self.used.add(name)
-                return entry(*arguments)
-        self.missed[name, key] += 1
-        return kernel.made(*arguments)
+        run: Callable[..., Any] = self._library.gpuens_kernel(name.encode(), first)
+        return run
 
 
 def open_library(folder: Path = FOLDER) -> Library:

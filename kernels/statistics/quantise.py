@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.collective import ONE_WORKER, Workers, rows_of_all
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
@@ -77,19 +77,19 @@ def pack(
     return found
 
 
-def scales_for(totals: Totals, n: int, workers: Workers = ONE_WORKER) -> Scales:
-    """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows."""
+def scales_for(totals: Totals, n: int) -> Scales:
+    """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows, those
+    of all workers."""
     if not isinstance(totals, Totals):  # on a GPU, where the scales are computed too
         return totals.scales_for(n)
-    n = rows_of_all(n, workers)
     scale = quantising_scale.py_func
     return Scales(scale(totals.max_g, totals.sum_g, n), scale(totals.max_h, totals.sum_h, n))
 
 
-def fixed_point_scales(totals: Totals, n: int, workers: Workers = ONE_WORKER) -> Scales:
+def fixed_point_scales(totals: Totals, n: int) -> Scales:
     """Return the scales of ``leaf_sums``: powers of two under which one value stays below 2**50 and
-    n of them below 2**62."""
+    those of n rows, of all workers, below 2**62."""
     if not isinstance(totals, Totals):
         return totals.fixed_point_scales(n)
-    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(rows_of_all(n, workers))
+    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(n)
     return Scales(scale(totals.max_g, n_bits), scale(totals.max_h, n_bits))

@@ -11,7 +11,6 @@ from ...devices.memory_plan import (
     WORKING_SHARE,
     MemoryPlan,
     code_bytes,
-    on_host_only,
     plan_of,
     row_bytes,
 )
@@ -258,7 +257,7 @@ def _bytes_of_trees(
         "histograms": histograms,
         "candidates of splits": n_searched * n_features * (20 + growth.set_bytes),
         "tables of nodes": n_nodes * (node + SCRATCH_NODE_BYTES + growth.set_bytes),
-        "trees": on_host_only(capacity, finished),
+        "trees": finished if capacity is None else 0,
     }
     if data.n_all is not None:
         parts["messages"] = messages

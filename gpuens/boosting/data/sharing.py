@@ -14,7 +14,7 @@ import numpy as np
 from ...devices.placement import Device, to_numpy
 from ...estimators.training import TrainingState
 from ...inputs.shared_tables import dealt_rows, ranges_among
-from ...kernels.runtime.collective import ONE_WORKER, EachAlone, Workers, objects_of_all
+from ...kernels.runtime.collective import ONE_WORKER, Alone, Workers, objects_of_all
 from ...losses import ArrayLoss, CustomLoss, Loss
 from ...losses.classes import Exponential, Focal, LogLoss
 from ...losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
@@ -148,7 +148,7 @@ def hold_out(
         has_weight = np.concatenate(collective.gather(to_numpy(has_weight)))
     train, held_out = split(target, has_weight)
     ranges = ranges_among(collective.size, train.size)
-    new = Workers(EachAlone(collective.group), 0, train.size, train.size)
+    new = Workers(Alone(collective.group), 0, train.size, train.size)
     if len(ranges) > 1:
         begin, end = ranges[collective.rank]
         new = Workers(collective, begin, end - begin, train.size)

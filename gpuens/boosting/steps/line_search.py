@@ -8,6 +8,7 @@ from math import fsum
 import numpy as np
 
 from ...kernels.leaves.newton_steps import leaf_sums
+from ...kernels.runtime.collective import rows_of_all
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
 from ...losses.leaves import of_leaves
@@ -54,7 +55,7 @@ def _find_step(training: Training, loss: Loss, grown: list[OutputTree]) -> float
             if not all(total < np.inf for total in totals):
                 return np.inf, 0.0
             # Sums by leaf are exact in fixed point, so that the order of the rows has no effect.
-            scales = fixed_point_scales(totals, raw.shape[1], rows.workers)
+            scales = fixed_point_scales(totals, rows_of_all(raw.shape[1], rows.workers))
             sums = leaf_sums(leaf, g, h, scales, value.size, rows.workers)
             slopes += (value * (sums[:, 0] / scales.g)).tolist()
             curvatures += (value * value * (sums[:, 1] / scales.h)).tolist()

@@ -30,7 +30,7 @@ from ...kernels.prediction.linear_leaves import (
     largest_linear_values,
 )
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import ONE_WORKER, Workers, largest_of_each
+from ...kernels.runtime.collective import ONE_WORKER, Workers, largest_of_each, rows_of_all
 from ...kernels.runtime.dtypes import NodeValues
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
@@ -135,7 +135,7 @@ class LinearLeafValues(LeafValues):
         self, tree: OutputTree, rows: LeafRows, min_sum_hessian: float, largest: float
     ) -> LinearFits:
         value, features = tree.values.value, self._features(tree)
-        scales = fixed_point_scales(rows.totals, rows.g.shape[0], rows.workers)
+        scales = fixed_point_scales(rows.totals, rows_of_all(rows.g.shape[0], rows.workers))
         sums = linear_sums(rows.leaf, rows.g, rows.h, self._table, features, scales, rows.workers)
         n_rows, is_bounded = tree.trees.n_samples[tree.nodes], largest < math.inf
         is_complete = features.complete_rows(sums) >= n_rows

@@ -62,7 +62,7 @@ class PieceGradients(Gradients):
         words = np.empty((1, n), np.uint32)
         pieces, sums = self._pack(round_, outputs, expected, words)
         totals = totals_of_pieces(pieces)
-        loss.check_totals(totals, round_.name)
+        loss.check_totals(totals, round_)
         scales = self._scales[k] = scales_for(totals, n)
         if scales != expected:
             _, sums = self._pack(round_, outputs, scales, words)

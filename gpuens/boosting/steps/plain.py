@@ -194,7 +194,7 @@ class Gradients:
         def check(i: int) -> None:
             target = loss.targets(rows.y, outputs[i], training.device)
             raw = rows.raw[outputs[i]]
-            loss.check_gradients(totals[i], self.g[i], self.h[i], target, raw, round_.name)
+            loss.check_gradients(totals[i], self.g[i], self.h[i], target, raw, round_)
 
         searches = training.settings.line_search and not loss.exact_leaves
         waits = searches or loss.exact_leaves or round_.sample.factor.size > 0
@@ -202,7 +202,7 @@ class Gradients:
             each(check, range(len(outputs)), self.g[0])
         elif waits or totals[0].is_here:
             for own in totals:
-                loss.check_totals(own, round_.name)
+                loss.check_totals(own, round_)
         else:
             round_.unchecked += totals
 
@@ -213,7 +213,7 @@ class Gradients:
 
         def scaled(i: int) -> Totals:
             own = scale_statistics(self.g[i], self.h[i], round_.sample, device, workers)
-            round_.loss.check_totals(own, round_.name)
+            round_.loss.check_totals(own, round_)
             return own
 
         return each(scaled, range(n_outputs), self.g[0], workers)
@@ -301,7 +301,8 @@ class TreeGrowth:
         training = self.training
         codes, draws = training.rows.codes, training.draws(round_, trees)
         workers = training.rows.workers
-        scales = [scales_for(t, training.n_rows, workers) for t in totals]
+        n_rows = rows_of_all(training.n_rows, workers)
+        scales = [scales_for(t, n_rows) for t in totals]
         records = records_for(
             codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales, workers
         )

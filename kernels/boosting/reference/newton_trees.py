@@ -14,7 +14,7 @@ from ...growth.sparse_codes import SparseCodes
 from ...growth.streamed_codes import StreamedCodes
 from ...leaves.newton_steps import newton_steps
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Workers
+from ...runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ...runtime.dtypes import Codes, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
@@ -41,7 +41,8 @@ def add_newton_trees(
     records_for: Callable[..., Any] = records_for,
     grow: Callable[..., GrownTrees] = grow,
 ) -> NewtonTrees:
-    scales = [scales_for(own, g.shape[1], workers) for own in totals]
+    n_rows = rows_of_all(g.shape[1], workers)
+    scales = [scales_for(own, n_rows) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))
     records = records_for(codes, g, h, everything, draws.rounding, draws.first, scales, workers)

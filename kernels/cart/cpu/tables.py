@@ -138,12 +138,12 @@ def allocate_rooms(
     n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
 ) -> ThreadScratch:
     """Allocate scratch for nodes of up to n rows, a line for each thread."""
+    n_outputs, n_statistics = target.n_outputs, target.n_statistics
     n_features = table.n_bins.size
     most_bins = int(table.n_bins.max(initial=1))
     wide = table.codes.dtype != np.uint8
     is_set = table.categorical == 1
     n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
-    n_statistics = target.n_statistics
     # Codes of one byte always fit the table; others are sorted where it would leave the caches.
     entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
     absolute = params.criterion == ABSOLUTE_ERROR
@@ -155,7 +155,9 @@ def allocate_rooms(
     n_groups = min(n, most_bins) + 2
     lines = partial(_lines, n_threads)
     return ThreadScratch(
-        groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
+        groups=_groups(
+            lines, n, n if sorts else 0, most_bins, entries, n_groups, n_outputs, n_statistics
+        ),
         few=_few(lines, table.codes.dtype, n if sorts else 0),
         screen=_screen(lines, n, n_features) if screens else _screen(lines, 0, 0),
         cuts=_cuts(lines, max(n_groups, n if sorts else 0)),
@@ -166,7 +168,7 @@ def allocate_rooms(
             term=lines(BLOCK, np.float64),
             score=lines((2, BLOCK), np.float64),
         ),
-        medians=_medians(lines, n if absolute else 0, n_groups, target.n_outputs),
+        medians=_medians(lines, n if absolute else 0, n_groups, n_outputs),
         features=lines(n_features) + np.arange(n_features),
         swapped=lines(n_features),
         found=lines(3, FOUND),
@@ -198,16 +200,16 @@ def _groups(
     most_bins: int,
     entries: int,
     n_groups: int,
-    target: CartTarget,
+    n_outputs: int,
+    n_statistics: int,
 ) -> ScanGroups:
-    n_statistics = target.n_statistics
     # Whole words, which ``scan_bins`` reads 64 flags of at once; one array, seen in two ways.
     n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // WORD) * WORD
     seen_words = lines(n_flags // 8, np.uint64)
     return ScanGroups(
         by_rows=lines(1),
         weights=lines(n + LANES),
-        items=lines((target.n_outputs, n + LANES)),
+        items=lines((n_outputs, n + LANES)),
         ones=lines((n + WORD) // WORD, np.uint64),
         keys=lines(keys, np.uint64),
         buffer=lines(keys, np.uint64),

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
-from ...runtime.collective import ONE_WORKER, Workers
+from ...runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...runtime.reference.arrays import to_host
 from ...scalars import rounding
@@ -52,7 +52,7 @@ def newton_steps(
     found = []
     for i in range(len(totals)):
         tree = min(i, trees.leaf.shape[0] - 1)
-        scales = fixed_point_scales(totals[i], int(g.shape[1]), workers)
+        scales = fixed_point_scales(totals[i], rows_of_all(int(g.shape[1]), workers))
         n_nodes = int(trees.offset[tree + 1] - trees.offset[tree])
         leaf = trees.leaf[tree, ...]
         sums = leaf_sums_of(leaf, g[i, ...], h[i, ...], scales, n_nodes, workers)
