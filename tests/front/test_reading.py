@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 
 MOST = {
     "gradient boosting": Reading(functions=282, files=59, folders=20, switches=386),
-    "random forest": Reading(functions=193, files=40, folders=16, switches=295),
+    "random forest": Reading(functions=195, files=41, folders=16, switches=298),
 }
 
 
