@@ -7,7 +7,8 @@ their place:
     sample        the schemes are in ``steps.sampling``
     gradients     ``steps.pieces``: of a part of the rows at a time, where not all fit into memory
     grow          ``steps.fused``: in one call with leaf values and update, on the CPU, where leaf
-                  values are Newton steps
+                  values are Newton steps: a loss with ``leaf_values`` of its own is never fused
+                  (``takes_newton_steps``)
     leaf values   ``steps.linear_leaves``: functions of the features in place of constants
     trees         ``steps.one_tree``: one for all outputs, with a value of each in every leaf
     update        ``steps.fused``: joined with the next gradients, on a GPU
@@ -19,6 +20,9 @@ raw predictions before the first round are those of ``boosting/start.py``. After
 A loss (``gpuens/losses``) is asked for its state and its rate in a round (``at_round``,
 ``safe_rate``, ``in_round``), for what the gradients of all outputs share (``shared``), for
 gradients (``gradients``) and for the values of leaves (``leaf_values``), by default Newton steps.
+
+Where workers share the rows of the table, every operation that sums over rows gets
+``training.rows.workers``: without it the sum is that of this worker's rows.
 """
 
 from __future__ import annotations

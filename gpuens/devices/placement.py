@@ -69,6 +69,10 @@ class Device:
         object.__setattr__(self, "has_numpy", not is_gpu and self.library is None)
         object.__setattr__(self, "runs_ahead", is_gpu or self.kind == "simulator")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # pickles of earlier builds lack what follows from the others
+
     def __str__(self) -> str:
         if self.library is not None:
             return f"the arrays of {self.library.name} on {self.library.place}"

@@ -67,10 +67,6 @@ class EvalSet(NamedTuple):
     of_queries: Any = None
     workers: Workers = ONE_WORKER
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays by name."""
-        return dict(zip(self.names, (self.X, self.y, self.weight), strict=True))
-
 
 def eval_sets(eval_set: Any, weights: Any) -> list[EvalSet]:
     """Read the arguments ``eval_set`` and ``eval_sample_weight``.

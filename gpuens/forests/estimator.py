@@ -21,14 +21,14 @@ from ..forest.forest import Forest
 from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers
+from ..kernels.runtime.collective import Workers, current_workers
 from ..members.samples import SampledMembers, made_members
 from ..numerics.sampling import SamplingPlan
 from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
 from ..trees.on_host import growth_on_host
 from ..trees.parameters import check_tree_parameters, work_of_trees
-from ..trees.sharing import device_to_grow_on, require_shareable
+from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable
 from ..trees.training_data import TrainingData
 from .growing import ForestGrower, Progress, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
@@ -110,32 +110,24 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
         workers = current_workers()
-        device = self._device_to_grow_on(X, y, sample_weight, workers)
+        require_shareable(self, workers)
+        device = device_to_grow_on(
+            self.device, X, lambda table: self._training_work(table, y), workers,
+            y=y, sample_weight=sample_weight,
+        )  # fmt: skip
         if self.verbose:
             self._report_choice(device)
-        home = device if workers is ONE_WORKER else CPU  # of tables and bins
+        home = device_to_read_on(device, workers)
         on_gpu = growth_on_host(device, self) if device.is_gpu else nullcontext()
         with on_gpu, self._working_on(home), kept_on_failure(self):
             self._fit(X, y, sample_weight, device, workers)
         return self
 
-    def _device_to_grow_on(self, X: Any, y: Any, sample_weight: Any, workers: Workers) -> Device:
-        if workers is ONE_WORKER:
-            return resolve_device(
-                self.device, X, work=lambda: self._training_work(X, y), y=y,
-                sample_weight=sample_weight,
-            )  # fmt: skip
-        require_shareable(self, workers)
-        return device_to_grow_on(
-            self.device, X, lambda table: self._training_work(table, y), workers,
-            y=y, sample_weight=sample_weight,
-        )  # fmt: skip
-
     def _training_work(self, X: Any, y: Any) -> Work:
         return work_of_trees(self, size_of(X), self.n_estimators)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
-        home = device if workers is ONE_WORKER else CPU
+        home = device_to_read_on(device, workers)
         before = self._forest_before()
         if before is None:
             self._seed = seed_of(self.random_state)

@@ -22,6 +22,9 @@ becomes one by ``kernels.runtime.collective.sharing``.
 
 A GPU that holds the table grows symmetric trees by phases too: the host chooses their splits.
 
+To change the order in which nodes are opened, change ``control.comes_before`` alone. ``cuda/order``
+relies on one thing beside it: a child stands behind its parent in the order.
+
 Words:
 
     frontier    the nodes of all trees of a batch, and what is known of them

@@ -177,6 +177,16 @@ class TestProcesses:
             "fit": {"libraries": {"gpuens": 1}}
         }
 
+    def test_half_a_file_is_not_read(self):
+        taken = []
+
+        def command(part, cases, folder, seconds):
+            half = f"open({str(folder / 'half.json')!r}, 'w').write('{{')\n"
+            return [sys.executable, "-S", "-c", half]
+
+        processes.run_part("test", ["a"], 9.0, command, lambda *one: taken.append(one))
+        assert taken == [("a", {"dropped": "no time was left for its part"})]
+
     def test_their_children_are_ended_too(self, part, tmp_path):
         part(limit=1.5)
         mark = tmp_path / "mark"

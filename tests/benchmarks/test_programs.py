@@ -11,6 +11,7 @@ import pytest
 import gpuens
 from benchmarks import __main__
 from benchmarks.common.peers import BOTH, present
+from benchmarks.common.places import Host
 from benchmarks.learners import distributions, learners, oblique, ranking, survival, targets, values
 from benchmarks.programs import first_model, fit, forests, kernels, memory, predict
 
@@ -70,6 +71,20 @@ class TestFirstModel:
         assert seconds["total"] == pytest.approx(parts, rel=1e-4)
         assert {"gpuens.kernels", "sklearn", "numpy"} <= results["imports"]["tree"].keys()
         assert results["gaps"][0].startswith("boosting: a new process ended with 1: Attribute")
+
+    def test_processes_that_compile_have_a_cache_of_their_own(self, monkeypatch):
+        environments = []
+
+        def model(self, name, *flags, **environment):
+            environments.append(environment)
+            return {"total": 2.0, "CPU": 1.0}, ""
+
+        monkeypatch.setattr(first_model.Processes, "model", model)
+        options = argparse.Namespace(rows=50, trees=1, threads=1)
+        found = first_model.compiling(options)["medians"]
+        assert list(found) == list(first_model.COMPILED)
+        assert {own["GPUENS_KERNELS"] for own in environments} == {"compiled"}
+        assert len({own["NUMBA_CACHE_DIR"] for own in environments}) == len(found)
 
     @pytest.mark.parametrize("name", list(filter(first_model.is_ours, first_model.MODELS)))
     def test_the_estimators_take_their_parameters(self, name):
@@ -137,6 +152,15 @@ class TestKernels:
             whole = parts["fit"]["all"][0]
             assert all(0 <= seconds <= whole for seconds, _ in parts["fit"].values())
             assert list(parts["predict"])[0] == "all" and "prediction.traverse" in parts["predict"]
+
+    def test_operations_are_as_before_afterwards(self):
+        def found():
+            return [getattr(module, op) for module, op, _ in kernels.operations()]
+
+        before = found()
+        with kernels.timed(Host()):
+            assert before and all(own is not op for own, op in zip(found(), before, strict=True))
+        assert all(own is op for own, op in zip(found(), before, strict=True))
 
 
 class TestLearners:

@@ -9,6 +9,7 @@ import pytest
 from tests.conformance import listing
 from tests.conformance.listing import TODO, Listing
 from tests.conformance.running import BrokenRunError, Outcome, available, run
+from tests.conformance.suites import SUITES
 
 PASSED, SKIPPED = Outcome("passed"), Outcome("skipped")
 FAILED = Outcome("failed", "assert 1 == 2 (test_x.py:3)")
@@ -193,3 +194,37 @@ def test_test_modules_may_be_missing(tmp_path):
     assert not available("sklearn.no_such_module")
     assert available("sklearn.tree") and available(__file__)
     assert not available(str(tmp_path / "none.py"))
+
+
+def skip_without_tests(suite):
+    if not available(suite.module):
+        pytest.skip("this scikit-learn comes without its tests")
+
+
+@pytest.mark.slow
+def test_scikit_learn_conforms_to_itself():
+    suite = SUITES["iforest"]
+    skip_without_tests(suite)
+    counts = listing.count(run(suite.module, suite.replacements("sklearn")))
+    assert counts.share == counts.share_of_cases == 1 and counts.passed > 10
+
+
+@pytest.mark.slow
+def test_a_broken_class_is_found(tmp_path):
+    suite = SUITES["iforest"]
+    skip_without_tests(suite)
+    (tmp_path / "broken_forests.py").write_text(
+        "import sklearn.ensemble\n\n"
+        "class IsolationForest(sklearn.ensemble.IsolationForest):\n"
+        "    def score_samples(self, X):\n"
+        "        return -super().score_samples(X)\n"
+    )
+    found = run(
+        suite.module,
+        suite.replacements("broken_forests"),
+        only=["test_iforest_works", "test_iforest_error"],
+        python_path=tmp_path,
+    )
+    ran = {test: result for test, result in results(found).items() if result != "deselected"}
+    assert ran.pop("test_iforest_error") == "passed"
+    assert ran and set(ran.values()) == {"failed"}

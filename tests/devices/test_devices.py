@@ -135,6 +135,14 @@ def test_unknown_words(device):
         resolve_device(device, HOST)
 
 
+def test_a_device_of_an_earlier_build():
+    """It was pickled with its parameters alone."""
+    device = object.__new__(Device)
+    device.__setstate__({"kind": "cuda", "index": 1, "reason": "", "library": None})
+    assert device == Device("cuda", 1)
+    assert device.is_gpu and device.runs_ahead and not device.has_numpy
+
+
 class TestWhatIsMissing:
     def test_nothing(self, cupy, probe):
         assert probe() is None

@@ -33,6 +33,9 @@ from .sampling import scale_statistics
 
 _draw, _subkey = vectorise(draw), vectorise(subkey)
 
+NOT_FINITE = Totals(math.inf, math.inf, math.inf, math.inf)
+"""Those of gradients that overflow at the constant."""
+
 
 class ProjectedGradients(Gradients):
     """The gradients of all outputs, and those that the tree of a round is grown on.
@@ -58,6 +61,8 @@ class ProjectedGradients(Gradients):
     ) -> Sequence[Totals]:
         totals = self._fill(round_, outputs, update)
         self._check(round_, outputs, totals)
+        if not all(size > 0.0 for size in self._sizes):  # where a GPU's totals are checked later
+            round_.loss.check_totals(NOT_FINITE, round_.name)
         self.tree_totals = self._project(round_)
         if round_.sample.factor.size:
             device = self.training.device
@@ -90,7 +95,8 @@ class ProjectedGradients(Gradients):
 
     def _sizes_at_constant(self) -> list[float]:
         """Return the root of the sum of squares of each output's gradients, over the largest one, 1
-        where all are zero; at the best constant: the same in a training that goes on."""
+        where all are zero; at the best constant: the same in a training that goes on. Where gradients
+        overflow, some are 0 or NaN."""
         training, rows, device = self.training, self.training.rows, self.training.device
         raw = device.xp.empty_like(rows.raw)
         target = rows.y.astype(np.float64, copy=False)

@@ -16,6 +16,12 @@ There is one layout for all tables. By the instructions and accesses of the comp
 (nothing was measured on hardware) no other one of the same records and codes saves more than 9 % of
 a tree on an H100, the most where 20 features leave 12 lanes idle, and none saves anything on a T4,
 which waits for its memory although a block takes a multiprocessor's shared memory alone.
+
+The result, ``out``, is int32 of shape (n, 2, n_features, 256), with g and h in planes of their own.
+It is allocated by ``grow`` (``histograms``), ``streamed`` (``sums``) and ``by_phases``
+(``_histograms``). ``search`` reads that of ``grow``, and ``control`` clears it; ``streamed`` and
+``by_phases`` download theirs for the host (``pack_planes`` in ``cpu/histogram``). Change all of these
+together.
 """
 
 from __future__ import annotations
