@@ -62,7 +62,7 @@ class ProjectedGradients(Gradients):
         totals = self._fill(round_, outputs, update)
         self._check(round_, outputs, totals)
         if not all(size > 0.0 for size in self._sizes):  # where a GPU's totals are checked later
-            round_.loss.check_totals(NOT_FINITE, round_.name)
+            round_.loss.check_totals(NOT_FINITE, round_)
         self.tree_totals = self._project(round_)
         if round_.sample.factor.size:
             device = self.training.device
