@@ -95,8 +95,8 @@ class ProjectedGradients(Gradients):
 
     def _sizes_at_constant(self) -> list[float]:
         """Return the root of the sum of squares of each output's gradients, over the largest one, 1
-        where all are zero; at the best constant: the same in a training that goes on. Where gradients
-        overflow, some are 0 or NaN."""
+        where all are zero; at the best constant: the same in a training that goes on. Where
+        gradients overflow, some are 0 or NaN."""
         training, rows, device = self.training, self.training.rows, self.training.device
         raw = device.xp.empty_like(rows.raw)
         target = rows.y.astype(np.float64, copy=False)

@@ -20,8 +20,8 @@ which waits for its memory although a block takes a multiprocessor's shared memo
 The result, ``out``, is int32 of shape (n, 2, n_features, 256), with g and h in planes of their own.
 It is allocated by ``grow`` (``histograms``), ``streamed`` (``sums``) and ``by_phases``
 (``_histograms``). ``search`` reads that of ``grow``, and ``control`` clears it; ``streamed`` and
-``by_phases`` download theirs for the host (``pack_planes`` in ``cpu/histogram``). Change all of these
-together.
+``by_phases`` download theirs for the host (``pack_planes`` in ``cpu/histogram``). Change all of
+these together.
 """
 
 from __future__ import annotations
