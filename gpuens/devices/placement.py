@@ -13,12 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import (
-    array_namespace,
-    is_array_api_obj,
-    is_cupy_array,
-    is_torch_array,
-)
+from array_api_compat import array_namespace, is_array_api_obj, is_cupy_array, is_torch_array
 from array_api_compat import numpy as numpy_namespace
 from scipy.sparse import issparse
 
