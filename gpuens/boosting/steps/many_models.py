@@ -20,6 +20,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...devices.placement import places_beside
@@ -47,9 +48,6 @@ from .plain import (
 )
 
 Result = TypeVar("Result")
-
-FREE_SHARE = 1 / 2
-"""Share of the free memory that a copy of the tables of a batch may take."""
 
 meeting_here: contextvars.ContextVar[Meeting | None] = contextvars.ContextVar(
     "meeting_here", default=None
@@ -247,22 +245,45 @@ class Meeting:
         """Find batches of models, each in the first one of those that it fits into."""
         parts: list[list[RoundsTogether]] = []
         alike: dict[Any, list[list[RoundsTogether]]] = {}
+        before, self._batches = self._batches, {}
         for model in models:
             known = alike.setdefault(model.joins, [])
-            part = next((own for own in known if model.fits(own)), None)
+            fitting = (own for own in known if model.fits(own))
+            is_room = partial(_can_stack, model, parts=parts, before=list(before.values()))
+            part = next(filter(is_room, fitting), None)
             if part is None:
                 part = []
                 known.append(part)
                 parts.append(part)
             part.append(model)
-        before, self._batches = self._batches, {}
-        if any(model.verbose for model in models):
-            sizes = " + ".join(str(len(part)) for part in parts)
-            print(f"{len(models)} models grow in {len(parts)} batches: {sizes}.", file=sys.stderr)
         for part in parts:
-            key = tuple(model.number for model in part)
-            others = [*before.values(), *self._batches.values()]
+            self._join_part(part, before)
+        if any(model.verbose for model in models):
+            sizes = " + ".join(str(len(key)) for key in self._batches)
+            print(
+                f"{len(models)} models grow in {len(self._batches)} batches: {sizes}.",
+                file=sys.stderr,
+            )
+
+    def _join_part(
+        self, part: Sequence[RoundsTogether], before: dict[tuple[int, ...], JoinedModels]
+    ) -> None:
+        """Join the models of a batch, or where memory is not enough to copy their tables beside
+        each other, those of each table."""
+        of_tables: dict[int, list[RoundsTogether]] = {}
+        for model in part:
+            of_tables.setdefault(id(_codes_of(model)), []).append(model)
+        key = tuple(model.number for model in part)
+        others = [*before.values(), *self._batches.values()]
+        try:
             self._batches[key] = before.get(key) or JoinedModels(part, self._owner, others)
+            return
+        except MemoryError:
+            if len(of_tables) == 1:
+                raise
+        # Behind the handler nothing holds the arrays that there was memory for.
+        for own in of_tables.values():
+            self._join_part(own, before)
 
 
 class RoundsTogether(BoostingRounds):
@@ -312,7 +333,7 @@ class RoundsTogether(BoostingRounds):
         most = batch_size(
             n_trees, n_rows, training.n_bins.size, training.settings.params, training.device
         )
-        return are_whole and most == n_trees and _can_stack(models)
+        return are_whole and most == n_trees
 
     @property
     def outputs(self) -> range:
@@ -372,16 +393,27 @@ class GivenGradients(Gradients):
         return super()._fill(round_, outputs, update) if found is None else found
 
 
-def _can_stack(models: Sequence[RoundsTogether]) -> bool:
-    """Return whether a GPU has memory for a copy of the models' tables, if there are several."""
-    codes = [cast(Codes, own.training.rows.codes) for own in models]
-    tables = {id(own): own for own in codes}
-    device = models[0].training.device
-    if len(tables) == 1 or not device.runs_ahead:
-        return True
-    n_bytes = sum(int(own.rows.size + own.columns.size) for own in tables.values())
-    free, _ = device.memory()
-    return free is None or bool(n_bytes <= FREE_SHARE * free)
+def _can_stack(
+    model: RoundsTogether, part: Sequence[RoundsTogether],
+    parts: Sequence[Sequence[RoundsTogether]], before: Sequence[JoinedModels],
+) -> bool:  # fmt: skip
+    """Return whether a GPU has memory to copy the tables of all batches, if the model belongs to
+    ``part``: those that are beside each other already, as in ``before``, are not copied."""
+    device, n_bytes = model.training.device, 0
+    stacked = [set(map(id, joined.stack.tables)) for joined in before]
+    for own in parts if device.runs_ahead else ():
+        all_of_part = [*own, model] if own is part else own
+        tables = {id(codes): codes for codes in map(_codes_of, all_of_part)}
+        is_here = own[0].training.device == device
+        if is_here and len(tables) > 1 and not any(tables.keys() <= known for known in stacked):
+            stacked.append(set(tables))
+            n_bytes += sum(int(codes.rows.size + codes.columns.size) for codes in tables.values())
+    free = device.memory()[0] if n_bytes else None
+    return free is None or n_bytes <= free
+
+
+def _codes_of(model: RoundsTogether) -> Codes:
+    return cast(Codes, model.training.rows.codes)
 
 
 def _number_of(asked: AskedRound) -> int:

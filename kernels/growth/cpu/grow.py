@@ -342,7 +342,8 @@ def frontier_of(
         tables = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
         kept.update(params=params, n_records=n_records, rules=rules, tables=tables)
     found: Frontier = kept["tables"]
-    trees = found.trees[:n_trees]
+    # A copy: what grew on another sample, or will again, keeps where its own records are.
+    trees = found.trees[:n_trees].copy()
     trees["begin"] = n_records * np.arange(n_trees)
     trees["end"] = trees["begin"] + n_records
     return found._replace(trees=trees)

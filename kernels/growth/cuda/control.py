@@ -101,8 +101,8 @@ def plant_roots(frontier, params, x, totals, scales, sums, t):
 
 @device_function
 def tree_of(x, k, n):
-    """Return the tree of entry k of n in ``expand``, where those of a tree are adjacent; -1: there
-    is no such entry."""
+    """Return the tree of entry k of n in ``expand``, where those of a tree are adjacent if leaves
+    are limited; -1: there is no such entry."""
     return x.nodes[x.expand[k].node].tree if 0 <= k < n else i64(-1)
 
 
@@ -122,7 +122,9 @@ def part_expansions(frontier, params, x, n, sums, t):
     for k in rolled(range(begin, end)):
         node = x.expand[k].node
         tree = x.nodes[node].tree
-        # Expansions of a tree are adjacent: who has the first or the last one notes where they are.
+        # Where leaves are limited, expansions of a tree are adjacent: who has the first or the last
+        # one notes where they are. Else trees are mixed, several threads note one, and nobody reads
+        # it: to ask for the limit would take two registers more.
         plan = x.plans[tree]
         if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened

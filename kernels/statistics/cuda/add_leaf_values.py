@@ -20,7 +20,8 @@ BLOCK = block_size(256)
 def add_values(raw, leaf, values, factor, factors):
     """One row a thread; ``blockIdx.y`` is the tree, or the output of the only tree. Where there are
     ``factors``, each tree has one of its own. Entries without a leaf, behind the rows of a tree
-    that has fewer than others, have a mark that is, unsigned, above all nodes."""
+    that has fewer than others, have a mark that is, unsigned, no less than the width of ``values``:
+    at most ``NO_LEAF`` nodes have leaves of two bytes."""
     tree = i64(cuda.blockIdx.y)
     if factors.shape[0] > 0:
         factor = factors[tree]

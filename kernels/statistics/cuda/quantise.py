@@ -65,6 +65,8 @@ def make_records(g, h, rows, own_trees, begin, key, first, scales, records, sums
         g_int = i64(stochastic_round(mul(f64(own_g[u32(row)]), scale_g), f64(bits & LOW_16)))
         h_int = i64(stochastic_round(mul(f64(own_h[u32(row)]), scale_h), f64(bits >> S16)))
         # The row of the table that holds those of all models; draws and gradients have its own.
+        # It fits beside g and h: a batch has at most 2**24 trees times rows (``batch_size``), and
+        # no more tables than trees.
         own[i] = u64((g_int << i64(48)) | (h_int << i64(32)) | (first_row + row))
         sum_g += g_int
         sum_h += h_int

@@ -28,7 +28,8 @@ class Measured:
     values : float64, shape (n_outputs * N_VALUES,), on the device
         ``Totals`` of each output, the scales of ``quantise`` of each, and those of ``leaf_sums``.
     n_rows : sequence of int
-        Of each output.
+        Of each output: its model's own, which the scales are those of. Lines of the gradients of
+        models with fewer rows than others are longer.
 
     Attributes
     ----------

@@ -27,6 +27,7 @@ from gpuens import (
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.boosting.steps import joined_round, many_models, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
+from gpuens.devices.placement import Device
 from gpuens.losses import ArrayLoss, CustomLoss, names
 from gpuens.tuning import boosting as searching
 from tests.support import strict_cupy
@@ -251,18 +252,62 @@ def test_categories_of_folds_are_as_many(grown):
     assert grown == [3, 1] * 4
 
 
-def test_no_memory_for_a_copy_of_the_tables(grown, monkeypatch):
-    """Folds are batches of their own then."""
+@pytest.fixture
+def room(monkeypatch):
+    """Bytes on a GPU for copies of tables: those that are free, and those that copies take."""
     strict_cupy.install(monkeypatch)
+    room = SimpleNamespace(free=10**9, copied=[], raises=False)
+    can_stack, stack_tables = many_models._can_stack, joined_round.stack_tables
+
+    def with_room(*given, **how):  # plans of trainings have enough
+        with monkeypatch.context() as patch:
+            patch.setattr(Device, "memory", lambda device: (room.free, None))
+            return can_stack(*given, **how)
+
+    def stack(tables, n_bins):
+        if len(tables) > 1:
+            if room.raises:
+                raise MemoryError
+            room.copied.append(sum(own.rows.size + own.columns.size for own in tables))
+            room.free -= room.copied[-1]
+        return stack_tables(tables, n_bins)
+
+    monkeypatch.setattr(many_models, "_can_stack", with_room)
+    monkeypatch.setattr(joined_round, "stack_tables", stack)
+    return room
+
+
+def test_no_memory_for_a_copy_of_the_tables(grown, room):
+    """Folds are batches of their own then."""
     how = {"folds": 2, "param_grid": {"max_depth": [2, 3]}}
     expected = fit_many(boosting(), X, TARGET, **how)
-    for share, sizes in ((many_models.FREE_SHARE, [4] * 4), (0.0, [2, 2] * 4)):
+    for free, raises, sizes in ((10**9, False, [4]), (0, False, [2, 2]), (10**9, True, [2, 2])):
         grown.clear()
-        monkeypatch.setattr(many_models, "FREE_SHARE", share)
+        room.free, room.raises = free, raises
         found = fit_many(boosting(device="cuda"), X, TARGET, **how)
-        assert grown == sizes
+        assert grown == sizes * 4
         for own, alone in zip(found, expected, strict=True):
             require_equal(own, alone)
+
+
+def test_tables_that_are_copied_need_no_memory_again(grown, room):
+    """When a model leaves, the others stay together."""
+    models = [boosting(n_estimators=1 + k, device="cuda") for k in range(3)]
+    run_together(fits_of(map(clone, models), "numbers", "folds"), 3)
+    (room.free,) = room.copied
+    run_together(fits_of(models, "numbers", "folds"), 3)
+    assert grown == [3, 2, 1] * 2
+
+
+def test_batches_share_the_memory_for_copies(grown, room):
+    """There is enough for the tables of one of two batches."""
+    cuts = [{"monotonic_cst": [k // 2, 0, 0, 0, 0]} for k in range(4)]
+    models = [boosting(n_estimators=1, device="cuda", **own) for own in cuts]
+    run_together(fits_of(map(clone, models), "numbers", "folds"), 4)
+    assert grown == [2, 2]
+    room.free = sum(room.copied) - 1
+    run_together(fits_of(models, "numbers", "folds"), 4)
+    assert grown == [2, 2, 2, 1, 1]
 
 
 def test_a_model_that_is_finished_leaves(grown):

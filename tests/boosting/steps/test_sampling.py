@@ -21,6 +21,7 @@ from gpuens.datasets import make_higgs_like
 from gpuens.devices.placement import CPU
 from gpuens.kernels.growth.cpu import grow
 from gpuens.kernels.runtime.cpu import team
+from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.numerics import sampling
 from gpuens.numerics.sampling import draw_rows, rows_where, small_draws
 
@@ -181,6 +182,19 @@ class TestTraining:
             for n in (1, 2, 3)
         }
         assert len(prints) == 1
+
+    def test_a_sample_of_all_rows_after_one_of_some(self):
+        """Splits, values and leaves are those of all rows."""
+        X, limits = np.arange(7.0)[:, None], {"max_leaf_nodes": None, "min_samples_leaf": 1}
+        drawn = {"n_estimators": 6, "subsample": 0.8, "random_state": 1}
+        model = GradientBoostingRegressor(**drawn, **limits, max_depth=3)
+        forests = []
+        for implementation in (Implementation.CPU, Implementation.REFERENCE):
+            with using(implementation):
+                forests.append(model.fit(X, X[:, 0] % 3).forest_)
+        assert forests[0].n_samples[forests[0].offset[:-1]].tolist() == [7, 5, 7, 5, 6, 5]
+        assert forests[0].fingerprint() == forests[1].fingerprint()
+        assert (np.diff(forests[0].offset) > 3).all()
 
     def test_certain_rows_are_no_sampling(self):
         X, y = HIGGS
