@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 
 MOST = {
     "gradient boosting": Reading(functions=278, files=56, folders=20, switches=350),
-    "random forest": Reading(functions=193, files=38, folders=16, switches=252),
+    "random forest": Reading(functions=197, files=39, folders=16, switches=255),
 }
 
 
