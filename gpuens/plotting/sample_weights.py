@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..adaboost.base import AdaBoost
-from ..adaboost.learners import are_trees
+from ..adaboost.learners import AnyLearners, TreeLearners, are_trees
 from ..adaboost.rounds import RowWeights
 from ..devices.placement import Device, to_numpy
 from ..inputs.labels import read_labels
@@ -79,7 +79,8 @@ def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     device = device_for(base, model.device, X, work=work, y=y, sample_weight=sample_weight)
     with model._working_on(device):
         before = model._trees if are_trees(base) else model._members
-        learners = model._learners(are_trees(base))(model, base, X, device, before)
+        kind: type[Any] = TreeLearners if are_trees(base) else AnyLearners
+        learners = kind(model, base, X, device, before)
         target = _target(model, y, learners.n_rows, device)
         weight = read_sample_weight(sample_weight, learners.n_rows, device)
         rows = RowWeights(weight, learners.n_rows, device)
