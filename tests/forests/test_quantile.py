@@ -16,7 +16,7 @@ from sklearn.metrics import mean_pinball_loss
 
 from gpuens import QuantileForestRegressor, RandomForestRegressor
 from gpuens.forests import quantile as quantile_forest
-from gpuens.forests.out_of_bag import ForestReport
+from gpuens.forests.growing import Progress
 from gpuens.trees import growth as tree_growth
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -186,7 +186,7 @@ class TestWarmStart:
 
 
 def test_ctrl_c_keeps_the_trees_that_are_finished(monkeypatch):
-    progress = ForestReport.__call__
+    progress = Progress.__call__
     batches = []
 
     def interrupted(self, first, forest, records):
@@ -196,7 +196,7 @@ def test_ctrl_c_keeps_the_trees_that_are_finished(monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(tree_growth, "MOST_TREES", 2)
-    monkeypatch.setattr(ForestReport, "__call__", interrupted)
+    monkeypatch.setattr(Progress, "__call__", interrupted)
     model = QuantileForestRegressor(n_estimators=9, n_jobs=1)
     with pytest.warns(RuntimeWarning, match="interrupted"):
         model.fit(X, Y)
