@@ -281,8 +281,8 @@ def test_ranges_are_whole_chunks_of_all_rows(lengths, n_workers):
     starts = np.cumsum([0, *lengths])
     for begin, end in ranges:
         rows = [
-            np.arange(starts[piece.part] + piece.begin, starts[piece.part] + piece.end)
-            for piece in pieces_of(lengths, begin, end)
+            np.arange(starts[part] + first, starts[part] + last)
+            for part, first, last in pieces_of(lengths, begin, end)
         ]
         assert np.array_equal(np.concatenate(rows), np.arange(begin, end))
 
