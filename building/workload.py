@@ -22,7 +22,7 @@ OF_BOOSTING = (
     "GradientBoostingRegressor/streamed", "boosting/classifier/focal",
 )  # fmt: skip
 OF_FORESTS = "ObliqueRandomForest/honest", "survival/forest of pruned trees"
-"""Of the models with fingerprints, those whose kernels nothing else here runs. ``tests/native``
+"""The models with fingerprints that run kernels which nothing else here runs. ``tests/native``
 fits all 400, a minute of work, and names the kernel that is missing."""
 
 

@@ -35,7 +35,8 @@ UNKNOWN_CELL_BYTES = 64
 MOST_TOGETHER = 128
 """Models that grow together on a GPU unless ``n_jobs`` says otherwise: each is a thread, too."""
 COPIED_TOGETHER = "bins", "target and weights"
-"""What models that grow together copy beside each other, where it differs, as in folds."""
+"""The parts of a plan that are copied into one array where models that grow together have rows of
+their own, as folds do."""
 ROWS_TO_GROW_TOGETHER = BATCH_RECORDS_ON_GPU // 2
 """Tables with more rows have no second tree in a batch."""
 

@@ -292,16 +292,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         if dropout is not None:  # which looks at the trees of the round before
             plan = replace(plan, runs_ahead=False)
         training = Training(rows, binner, loss, settings, device)
-        if self._categories is not None or hasattr(self, "_category_smoothing"):
-            training = smooth_categories(self, training, is_new)
+        training = smooth_categories(self, training, is_new)
         if shapes:
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds = self._rounds(training, builder, seen, dropout)
         result = rounds.result(train(rounds, plan))
-        if result.forest.feature.size == result.forest.n_trees:  # no tree has a split
-            warn_if_nothing_was_learned(self, result.forest, rounds)
+        warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
     def _training_plan(
@@ -310,7 +308,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         device: Device,
     ) -> TrainingPlan:  # fmt: skip
         """Return the number of rounds, and what happens after each."""
-        callbacks = callbacks_of(self) if self.callbacks or self.verbose else []
+        callbacks = callbacks_of(self)
         if workers is not ONE_WORKER:
             require_shareable_metrics(watched, metrics)
             callbacks = callbacks_of_all(callbacks, workers)

@@ -145,9 +145,8 @@ class BoostingRounds(Rounds):
     def begin(self, index: int) -> Round:
         """Draw the rows of a round, and adapt the loss to it."""
         training, rows = self.training, self.training.rows
-        rate = training.settings.learning_rate(index)
         loss = training.loss.at_round(index)
-        rate = loss.safe_rate(rate)
+        rate = loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
         sample = self.sampler.draw(index)
         device, weight = training.device, training.whole_weight

@@ -1,4 +1,4 @@
-"""What boosting starts from: a model that training continues, and the parameter ``init``."""
+"""The start of boosting: a model that training continues, or the predictions of ``init``."""
 
 from __future__ import annotations
 

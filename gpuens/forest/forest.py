@@ -406,7 +406,8 @@ class ForestRoom:
 
     def __init__(self, n_trees: int) -> None:
         self._n_trees = n_trees
-        self._parts: list[Forest] = []
+        # Each part, and the number of nodes behind its last one.
+        self._parts: list[tuple[Forest, int]] = []
         self._nodes: dict[str, np.ndarray] = {}
 
     @property
@@ -416,26 +417,26 @@ class ForestRoom:
     def append(self, forest: Forest) -> None:
         """Add trees of the same features and outputs, with impurities."""
         if not self._parts:
-            self._parts = [forest]
+            self._parts = [(forest, forest.feature.size)]
             return
-        begin = self._n_nodes
+        first, begin = self._parts[0][0], self._parts[-1][1]
         end = begin + forest.feature.size
         if not self._nodes or end > self._nodes["feature"].shape[0]:
-            n_done = sum(part.n_trees for part in self._parts) + forest.n_trees
+            n_done = sum(part.n_trees for part, _ in self._parts) + forest.n_trees
             expected = int(SPARE * end * self._n_trees / n_done)
-            self._make_room(max(end, expected if n_done < self._n_trees else end))
+            self._make_room(begin, max(end, expected if n_done < self._n_trees else end))
         for name, room in self._nodes.items():
             room[begin:end] = getattr(forest, name)
-        # One assignment: Ctrl-C leaves the trees of before, or all of these.
-        self._parts = [*map(_without_nodes, self._parts), _without_nodes(forest)]
+        own = _without_nodes(forest), end
+        # One step of Python each: Ctrl-C leaves the trees of before, or all of these.
+        if len(self._parts) == 1:
+            self._parts = [(_without_nodes(first), begin), own]
+        else:
+            self._parts.append(own)
 
-    @property
-    def _n_nodes(self) -> int:
-        return sum(int(part.offset[-1]) for part in self._parts)
-
-    def _make_room(self, n: int) -> None:
+    def _make_room(self, n_nodes: int, n: int) -> None:
         """Move the nodes so far, of the first part or of smaller room, to larger room."""
-        n_nodes, before = self._n_nodes, self._nodes or vars(self._parts[0])
+        before = self._nodes or vars(self._parts[0][0])
         nodes = {}
         for name in NODE_ARRAYS:
             values = before[name]
@@ -445,18 +446,17 @@ class ForestRoom:
 
     def forest(self) -> Forest:
         """Return all trees."""
-        if len(self._parts) == 1:
-            return self._parts[0]
-        n_nodes = self._n_nodes
+        parts = [part for part, _ in self._parts]
+        if len(parts) == 1:
+            return parts[0]
+        n_nodes = self._parts[-1][1]
         nodes = {name: room[:n_nodes] for name, room in self._nodes.items()}
         if 2 * n_nodes < self._nodes["feature"].shape[0]:  # of a training that was ended
             nodes = {name: values.copy() for name, values in nodes.items()}
-        return _joined(self._parts, nodes)
+        return _joined(parts, nodes)
 
 
 def _without_nodes(forest: Forest) -> Forest:
     """Return what ``_joined`` needs of a forest, which does not hold the memory of its nodes."""
-    if not forest.feature.size:
-        return forest
     nodes: dict[str, Any] = {name: np.array(getattr(forest, name)[:0]) for name in NODE_ARRAYS}
     return replace(forest, **nodes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -115,11 +114,9 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             self.device, X, lambda table: self._training_work(table, y), workers,
             y=y, sample_weight=sample_weight,
         )  # fmt: skip
-        if self.verbose:
-            self._report_choice(device)
+        self._report_choice(device)
         home = device_to_read_on(device, workers)
-        on_gpu = growth_on_host(device, self) if device.is_gpu else nullcontext()
-        with on_gpu, self._working_on(home), kept_on_failure(self):
+        with growth_on_host(device, self), self._working_on(home), kept_on_failure(self):
             self._fit(X, y, sample_weight, device, workers)
         return self
 
@@ -157,9 +154,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         if n_new > 0:
             self._forget_members()
             grower = ForestGrower(self, data, self._plan, self._seed, device)
-            grown = self._grow(grower, first, n_new, report)
-            if self.ccp_alpha:
-                grown = pruned(grown, self.ccp_alpha)
+            grown = pruned(self._grow(grower, first, n_new, report), self.ccp_alpha)
             self.forest_ = grown if before is None else Forest.concatenate([before, grown])
             self._warn_if_no_split(self.forest_, data, self._rows_of_tree(data))
             if report.done < n_new:

@@ -47,7 +47,7 @@ from .criteria import (
 )
 from .growth import reading_plan
 from .sharing import rows_of_workers, table_of_workers
-from .table import bins_for_classes, cart_table
+from .table import bins_for_classes
 from .training_data import OutputClasses, TrainingData
 
 
@@ -147,8 +147,6 @@ class CartEstimator(ForestEstimator, ABC):
 
     def _warn_if_no_split(self, forest: Forest, data: TrainingData, n_rows: int) -> None:
         """Warn if no tree has a split; each has seen so many rows."""
-        if forest.feature.size > forest.n_trees:
-            return
 
         def seen() -> Seen:
             used = slice(None) if data.weight is None else data.weight > 0
@@ -218,9 +216,7 @@ class CartEstimator(ForestEstimator, ABC):
         **settings: Any,
     ) -> CartTable:  # fmt: skip
         """Return the columns that the trees are grown on, see ``cart_table``."""
-        if workers is not ONE_WORKER:
-            return table_of_workers(values, n_categories, monotone, workers, **settings)
-        return cart_table(values, n_categories=n_categories, monotone=monotone, **settings)
+        return table_of_workers(values, n_categories, monotone, workers, **settings)
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         return weight
@@ -394,9 +390,10 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     def _read_outputs(
         self, columns: list[Any], n_rows: int, device: Device, workers: Workers
     ) -> list[Any]:
-        targets = [read_target(column, n_rows, device, estimator=self) for column in columns]
-        if workers is not ONE_WORKER:
-            targets = [rows_of_workers(target, workers) for target in targets]
+        targets = [
+            rows_of_workers(read_target(column, n_rows, device, estimator=self), workers)
+            for column in columns
+        ]
         if self.criterion == "poisson":
             for target in targets:
                 if float(target.min()) < 0:

@@ -486,7 +486,7 @@ class TestInterrupt:
             os.kill(os.getpid(), signal.SIGINT)
 
         monkeypatch.setattr("gpuens.boosting.steps.plain.draw_rows", interrupt)
-        model = GradientBoostingRegressor(subsample=0.5, **settings)
+        model = GradientBoostingRegressor(**settings)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
         assert not hasattr(model, "forest_")

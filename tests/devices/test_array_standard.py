@@ -69,7 +69,7 @@ def uses(source: str, file: str) -> Iterator[Use]:
 def fault(use: Use) -> str | None:
     """Return what the standard says against a use."""
     if use.name == COMPARED:
-        return "the namespace of an array is no library: ask the device"
+        return "a namespace is compared with a library: ask the device"
     if use.name in NEWER:
         return f"xp.{use.name} is not in the standard of 2024.12"
     found = array_api_strict
@@ -126,7 +126,7 @@ def test_no_name_outside_the_standard_is_taken_from_a_namespace():
     ("xp.equal(x, y, out=z)", "xp.equal: got an unexpected keyword argument 'out'"),
     ("xp.empty(3, dtype=np.int32)", "xp.empty: np.int32 is not a type of the namespace"),
     ("xp.ones(3, dtype=bool)", "xp.ones: bool is not a type of the namespace"),
-    ("device.xp is np", "the namespace of an array is no library: ask the device"),
+    ("device.xp is np", "a namespace is compared with a library: ask the device"),
     ("xp is module_of(x)", None), ("xp.linalg.svd(x)", None),
     ("xp.full(3, 0, dtype=xp.int32, device=place)", None), ("xp.sort(*x, **y)", None),
     ("np.flatnonzero(x)", None),

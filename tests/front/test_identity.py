@@ -84,7 +84,7 @@ def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 KINDS = ("regression", "binary", "multiclass")
 kinds = pytest.mark.parametrize("kind", KINDS)
 PAIRS = [(kind, name) for kind in KINDS for name in SETTINGS]
-"""Of which each setting is quick with one kind of target, in turns."""
+"""Targets in turns: each setting is quick with one kind of them."""
 pairs = pytest.mark.parametrize(
     ("kind", "name"),
     few(PAIRS, *(i for i in range(len(PAIRS)) if sum(divmod(i, len(SETTINGS))) % len(KINDS) == 0)),

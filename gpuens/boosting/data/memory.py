@@ -128,7 +128,7 @@ def rows_that_stay(data: DataSize, plan: MemoryPlan, left: int) -> int:
 
 
 class _Growth(NamedTuple):
-    """What the trees of a round amount to: values of a leaf, trees that grow together, rows in the
+    """The sizes of what grows in a round: values of a leaf, trees that grow together, rows in the
     sample of a tree (of this worker, and of all), most nodes of a tree and of a batch, the bytes of
     the set of categories of a node, and whether gradients are computed piece by piece."""
 
@@ -236,9 +236,9 @@ def _bytes_of_trees(
     estimator: Any, params: GrowthParams, data: DataSize, growth: _Growth, capacity: int | None
 ) -> dict[str, int]:
     """Return the parts of a plan that grow with the nodes."""
-    n_features, (width, batch, *_), n_nodes = data.shape[1], growth, growth.n_nodes
+    n_features, width, n_nodes = data.shape[1], growth.width, growth.n_nodes
     # Growth builds those histograms again that do not fit into the pool.
-    n_slots = fr.n_slots(n_features, n_nodes, batch, params)
+    n_slots = fr.n_slots(n_features, n_nodes, growth.batch, params)
     histograms = messages = n_slots * n_features * HISTOGRAM_BYTES * (params.max_leaves != 1)
     if data.n_places is not None:
         n_entries = n_slots * data.n_places

@@ -119,11 +119,7 @@ class RowSampler:
     @lazy_property
     def _weighted_rows(self) -> Sample:
         """The rows with a positive weight; kept, because finding them waits for a GPU."""
-        training = self._training
-        if training.rows.weight.size:
-            return self._uniform(1.0, 0, 0)
-        xp = training.device.xp
-        return Sample(xp.empty(0, dtype=xp.int32), xp.empty(0, dtype=xp.float32))
+        return self._uniform(1.0, 0, 0)
 
     @lazy_property
     def _balanced(self) -> Array:
@@ -435,8 +431,9 @@ class Updates:
     def add_to_others(self, trees: list[OutputTree]) -> None:
         """Add trees to the raw predictions of the evaluation sets."""
 
+        xp = self.training.device.xp
+
         def add(tree: OutputTree) -> None:
-            xp = self.training.device.xp
             for other in self.others:
                 leaf = xp.full(other.raw.shape[1], -1, dtype=xp.int32)
                 tree.find_leaves(other.codes, leaf)

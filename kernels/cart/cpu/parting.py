@@ -30,11 +30,9 @@ def part_rows(table, rows, node, bits, room, has_codes):
     else:
         # -1: no code beside those up to the limit.
         other = n_bins if node.missing_left == 1 else i64(-1)
-        if has_codes:
-            codes = room.codes[room.found[1].line]
-            n_left = _move_by_line(codes, records, node.last_left, other, room.moved)
-        else:
-            n_left = _move_by_code(column, records, node.last_left, other, room.moved)
+        codes = room.codes[room.found[1].line if has_codes else 0]
+        n_left = _move_by_code(column, codes, has_codes, records, node.last_left, other, room.moved)
+    _put_behind(records, n_left, room.moved)
     # At a tie the right child counts as larger, as in the contract.
     larger = i64(1 if 2 * n_left > records.size else 0)
     if node.missing_left < 0:
@@ -57,12 +55,14 @@ def _send_unseen_left(column, records, n_bins, bits, seen):
 
 
 @inner
-def _move_by_code(column, records, limit, other, moved):
-    """Part the records by their codes: up to ``limit``, or ``other``, goes left."""
+def _move_by_code(column, codes, has_codes, records, limit, other, moved):
+    """Move the records whose codes are at most ``limit``, or ``other``, to the front, and the
+    others to ``moved``, in their order; return how many go left. ``codes`` has those of the records
+    one after the other, if it has them."""
     left, right = u64(0), u64(0)
     for i in range(u64(records.size)):
         record = records[i]
-        code = i64(column[record & LOW_32])
+        code = i64(codes[i]) if has_codes else i64(column[record & LOW_32])
         goes_left = u64((code <= limit) | (code == other))
         # Both places are written, and one of the two numbers moves on: sides are hard to predict,
         # and a wrong guess costs more than the second write. ``left`` never overtakes i, so that no
@@ -71,26 +71,15 @@ def _move_by_code(column, records, limit, other, moved):
         moved[right] = record
         left += goes_left
         right += u64(1) - goes_left
-    # Those on the right keep their order behind those on the left: the partition is stable.
-    for i in range(right):
-        records[left + i] = moved[i]
     return i64(left)
 
 
 @inner
-def _move_by_line(codes, records, limit, other, moved):
-    """Do what ``_move_by_code`` does, by a line of the codes of the records."""
-    left, right = u64(0), u64(0)
-    for i in range(u64(records.size)):
-        record, code = records[i], i64(codes[i])
-        goes_left = u64((code <= limit) | (code == other))
-        records[left] = record
-        moved[right] = record
-        left += goes_left
-        right += u64(1) - goes_left
-    for i in range(right):
-        records[left + i] = moved[i]
-    return i64(left)
+def _put_behind(records, n_left, moved):
+    """Put the records on the right behind those on the left, in their order: the partition is
+    stable."""
+    for i in range(u64(records.size - n_left)):
+        records[u64(n_left) + i] = moved[i]
 
 
 @inner
@@ -108,6 +97,4 @@ def _move_by_category(column, records, n_bins, bits, missing_left, moved):
         else:
             moved[right] = record
             right += u64(1)
-    for i in range(right):
-        records[left + i] = moved[i]
     return i64(left)

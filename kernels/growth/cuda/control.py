@@ -101,8 +101,8 @@ def plant_roots(frontier, params, x, totals, scales, sums, t):
 
 @device_function
 def tree_of(x, k, n):
-    """Return the tree of entry k of n in ``expand``, where those of a tree are adjacent if leaves
-    are limited; -1: there is no such entry."""
+    """Return the tree of entry k of n in ``expand``, -1 where k is not an entry. Entries of a tree
+    are adjacent if leaves are limited."""
     return x.nodes[x.expand[k].node].tree if 0 <= k < n else i64(-1)
 
 
@@ -122,9 +122,9 @@ def part_expansions(frontier, params, x, n, sums, t):
     for k in rolled(range(begin, end)):
         node = x.expand[k].node
         tree = x.nodes[node].tree
-        # Where leaves are limited, expansions of a tree are adjacent: who has the first or the last
-        # one notes where they are. Else trees are mixed, several threads note one, and nobody reads
-        # it: to ask for the limit would take two registers more.
+        # Where leaves are limited, expansions of a tree are adjacent, and the thread with the first
+        # or the last one stores where they are. Without a limit several threads store the entries
+        # of a tree, which are not read then: a test for the limit would take two registers.
         plan = x.plans[tree]
         if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened

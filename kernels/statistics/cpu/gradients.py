@@ -21,12 +21,12 @@ from .add_leaf_values import add_leaf_values
 def compiled_for(kernel: Any, loss: Any) -> Any:
     """Return the kernel itself, or for a custom loss a copy that is compiled again in every
     process: the cache on disk would not notice a change of the loss's functions."""
-    return _compiled_for(kernel, type(loss))
+    return _compiled_for_custom(kernel, type(loss)) if is_custom(type(loss)) else kernel
 
 
-@functools.lru_cache(maxsize=128)
-def _compiled_for(kernel: Any, cls: type) -> Any:
-    return Function(kernel.py_func, kernel.options) if is_custom(cls) else kernel
+@functools.lru_cache(maxsize=64)
+def _compiled_for_custom(kernel: Any, cls: type) -> Any:
+    return Function(kernel.py_func, kernel.options)
 
 
 @inner
@@ -230,10 +230,10 @@ def _fill(
 ) -> np.ndarray:
     """Fill in gradients and sums of chunks, and if there is room for them the totals, for which
     the sums are changed; return the largest magnitudes, as bits."""
-    worker, n_threads = compiled_for(_gradients_worker, loss), threads_for(raw.size)
+    n_threads = threads_for(raw.size)
     largest = np.zeros((n_threads, len(raw), CACHE_LINE), np.int64)
     run(
-        worker, n_threads,
+        compiled_for(_gradients_worker, loss), n_threads,
         loss, y.reshape(-1, raw.shape[1]), first_class, raw, shift, weight, g, h, largest, sums,
         totals,
     )  # fmt: skip
