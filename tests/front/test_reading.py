@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=278, files=56, folders=20, switches=350),
-    "random forest": Reading(functions=197, files=39, folders=16, switches=255),
+    "gradient boosting": Reading(functions=292, files=67, folders=22, switches=381),
+    "random forest": Reading(functions=203, files=42, folders=16, switches=264),
 }
 
 
