@@ -1,4 +1,4 @@
-"""Gradient boosted regression trees."""
+"""Gradient boosted regression trees, of numbers and of times that may be censored."""
 
 from __future__ import annotations
 
@@ -6,19 +6,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..devices.placement import Device, to_numpy
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import CPU, Device, to_numpy
+from ..devices.policy import Work, size_of
 from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
 from ..estimators.validation import EvalSet
-from ..inputs.targets import columns_of, read_target, shape_of
+from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of
 from ..kernels.runtime.arrays import Array
+from ..kernels.scalars import losses as formulas
+from ..kernels.statistics.gradients import row_values
 from ..losses import Loss
 from ..losses.distributions import DistributionLoss
 from ..losses.names import OF_DISTRIBUTIONS, OF_NUMBERS, OF_TIMES
-from ..losses.survival import SurvivalLoss
-from .survival import SurvivalBoosting
+from ..losses.survival import AFT, Cox, SurvivalLoss
+from ..survival_metrics import concordance, curve_times
+from ..tables.binned_table import BinnedTable
+from .additive import AdditiveRegressor
+from .data.memory import reading_plan
+from .estimator import BoostingEstimator
+
+BYTES_OF_ROW = 8 * 16
+"""Target; order, layout and weights; risks, their sums and both gradients."""
+TIMES_COLUMNS = 4
+"""Numbers of a row while its times are read: both, and both in the target."""
+
+
+def _is_of_survival(model: Any) -> bool:
+    if model._loss_is(*OF_TIMES):
+        return True
+    raise AttributeError(
+        f"Curves of survival need loss='cox' or loss='aft', but {type(model).__name__} has "
+        f"loss={model.loss!r}."
+    )
 
 
 @documented(
@@ -53,7 +78,7 @@ from .survival import SurvivalBoosting
     """,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRegressor(SurvivalBoosting):
+class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
     """Gradient boosted regression trees on binned features.
 
     Newton boosting (Friedman 2001; Chen and Guestrin 2016) with histogram trees. The same data
@@ -139,6 +164,128 @@ class GradientBoostingRegressor(SurvivalBoosting):
         raw = self._predict(X, lambda raw, device: raw.T.copy())
         return loss.distribution(to_numpy(raw).T)
 
+    @available_if(_is_of_survival)
+    def predict_cumulative_hazard_function(self, X: Any, times: Any = None) -> Any:
+        """Predict the cumulative hazard of each row until some times.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            In any form that ``fit`` takes.
+        times : array, shape (n_times,), default=None
+            Not negative; ``unique_times_`` without it.
+
+        Returns
+        -------
+        float64, shape (n_rows, n_times)
+            In the array library and on the device of X (NumPy for data frames). With "cox" these
+            are step functions, the hazard of the baseline (Breslow's or Efron's estimate) times
+            the exponential of the prediction; with "aft" those of the distribution.
+        """
+        return self._curves(X, times, lambda hazard, device: hazard)
+
+    @available_if(_is_of_survival)
+    def predict_survival_function(self, X: Any, times: Any = None) -> Any:
+        """Predict the probability that each row has no event until some times: the exponential of
+        the negative cumulative hazard.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            In any form that ``fit`` takes.
+        times : array, shape (n_times,), default=None
+            Not negative; ``unique_times_`` without it.
+
+        Returns
+        -------
+        float64, shape (n_rows, n_times)
+            In the array library and on the device of X (NumPy for data frames).
+        """
+        return self._curves(X, times, _survival)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predictions; for several quantiles, the mean share of the pinball loss
+        that is explained (``sklearn.metrics.d2_pinball_score``); for the losses "cox" and "aft",
+        Harrell's concordance (``gpuens.survival_metrics.concordance``).
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            In any form that ``fit`` takes.
+        y : array, shape (n_rows,) or (n_rows, n_targets)
+            The true target.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        loss = self._fitted_loss
+        if not isinstance(loss, SurvivalLoss):
+            return super().score(X, y, sample_weight)
+        risk = loss.risk(to_numpy(self.predict(X)))
+        truth = loss.right_censored(loss.read_times(y, "y").T)
+        return concordance(truth, risk, sample_weight=sample_weight)
+
+    def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
+        if isinstance(loss, SurvivalLoss):
+            if not (self.init is None or isinstance(self.init, str)):
+                raise ValueError(
+                    f"init must be None or 'zero' with loss={loss.name!r}, got {self.init!r}: an "
+                    "estimator cannot be fitted to censored times."
+                )
+            given = [rows._replace(y=_times_of(rows, loss)) for rows in given]
+        return super()._train(given, loss, init)
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        return super()._training_work(X, None if self._loss_is(*OF_TIMES) else y)
+
+    def _complete(self, training: EvalSet) -> None:
+        for name in ("unique_times_", "baseline_cumulative_hazard_"):
+            self.__dict__.pop(name, None)
+        if not isinstance(self._fitted_loss, SurvivalLoss):
+            return
+        loss = self._fitted_loss.among(training.workers)
+        if isinstance(loss, AFT):
+            self.unique_times_ = loss.observed(training.y)
+        if isinstance(loss, Cox):
+            raw = self._raw_of_training(training.X)
+            weight = read_sample_weight(training.weight, raw.size, CPU, workers=training.workers)
+            weight = np.empty(0) if weight is None else weight
+            found = loss.baseline(training.y.T.copy(), raw, weight, CPU)
+            self.unique_times_, self.baseline_cumulative_hazard_ = found
+
+    def _curves(self, X: Any, times: Any, finish: Callable[[Array, Device], Array]) -> Any:
+        """Return ``finish(hazard, device)`` of the cumulative hazards at some times."""
+        require_fitted(self)
+        loss = self._fitted_loss
+        if not hasattr(self, "unique_times_"):
+            raise ValueError(
+                f"{type(self).__name__} has no curves of survival: its training did not end, as "
+                "in a checkpoint. Train on with fit(X, y, init=model)."
+            )
+        at = self.unique_times_ if times is None else curve_times(times)
+        if isinstance(loss, Cox):
+            place = np.searchsorted(self.unique_times_, at, side="right")
+            at = np.concatenate([[0.0], self.baseline_cumulative_hazard_])[place]
+        assert isinstance(loss, SurvivalLoss)
+        return self._predict(
+            X, lambda raw, device: finish(loss.cumulative_hazards(raw[0], at, device), device)
+        )
+
+    def _raw_of_training(self, X: Any) -> np.ndarray:
+        """Return the raw predictions of the rows of ``fit``, on the host."""
+        device = self._device_to_predict(X)
+        if not isinstance(X, BinnedTable):
+            return to_numpy(self._predict(X, _first))
+        with self._working_on(device):
+            return to_numpy(X.raw_predict(self.forest_, device)[0])
+
+    def _bytes_of_row(self) -> int:
+        return BYTES_OF_ROW if self._loss_is(*OF_TIMES) else 0
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -149,3 +296,18 @@ def _columns(y: Any) -> list[Any]:
     """Return the targets of a regression, one array each; a single column does not change."""
     shape = shape_of(y)
     return columns_of(y) if len(shape) == 2 and shape[1] != 1 else [y]
+
+
+def _times_of(rows: EvalSet, loss: SurvivalLoss) -> np.ndarray:
+    """Return the times of a set, float64 of shape (n_rows, 2), if there is memory to read them."""
+    reading_plan(size_of(rows.X), TIMES_COLUMNS, CPU).require()
+    return loss.among(rows.workers).read_times(rows.y, rows.names[1])
+
+
+def _survival(hazard: Array, device: Device) -> Array:
+    negative = -hazard.reshape(-1)
+    return row_values(formulas.LogLink(), negative, negative, negative[:0]).reshape(hazard.shape)
+
+
+def _first(raw: Array, device: Device) -> Array:
+    return raw[0].copy()

@@ -23,7 +23,6 @@ from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
 from ..kernels.binning import cut_points as kernel
 from ..kernels.binning.bin_values import bin_values
-from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
@@ -193,7 +192,9 @@ def _cut_columns(
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
     with using_threads(n_threads):
-        return kernel.cut_points(sort_rows(columns), module_of(columns).empty((0, 0)), max_bins)
+        return kernel.cut_points(
+            kernel.sort_rows(columns), module_of(columns).empty((0, 0)), max_bins
+        )
 
 
 def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:

@@ -20,9 +20,8 @@ from ..inputs.binning import (
 )
 from ..inputs.sparse_bins import distinct_values, fit_sparse_binner, parts_of
 from ..kernels.binning.bin_values import bin_values
-from ..kernels.binning.cut_points import cut_points
+from ..kernels.binning.cut_points import cut_points, sort_rows
 from ..kernels.binning.rank_values import rank_values
-from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads

@@ -1,4 +1,4 @@
-"""Cut points: sorted values to the limits of bins."""
+"""Cut points: the values of every feature are sorted, and parted into bins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from ..runtime.dispatch import implementation
 
 BINS_OF_A_GAP = 16
 """Bins of a feature for each cut that its gaps may ask for: at most 15 of 254 cuts."""
+
+
+def sort_rows(table: Array) -> Array:
+    """Return a table whose rows are ascending, NaN last.
+
+    Parameters
+    ----------
+    table : float32 or float64, shape (n_features, n_rows), in C order
+        Its memory may become that of the result.
+
+    Returns
+    -------
+    array like ``table``
+        The sign of zeros and of NaN is any.
+    """
+    return implementation(__name__, table).sort_rows(table)
 
 
 def cut_points(ordered: Array, weight: Array, max_bins: int) -> list[np.ndarray]:

@@ -46,12 +46,8 @@ class FeatureTable:
 
     def __init__(self, values: Any, workers: Workers = ONE_WORKER) -> None:
         self.values, self.workers = values, workers
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        n_rows, n_features = self.values.shape
-        return int(n_rows), int(n_features)
+        n_rows, n_features = values.shape
+        self.shape = int(n_rows), int(n_features)
 
     def rows(self, at: np.ndarray, device: Device) -> FeatureTable:
         """Return some rows, by their numbers on the host."""

@@ -18,6 +18,7 @@ from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.routing import midpoint
 from ..cut_points import BINS_OF_A_GAP
+from .sort_rows import sort_rows as sort_rows
 
 MOST_ENDS = 1024
 """More than three for each of 255 values that outweigh a bin."""

@@ -1,4 +1,4 @@
-"""Sorting (contract: ``kernels.binning.sort_rows``).
+"""Sorting (contract: ``kernels.binning.cut_points``).
 
 Values become unsigned integers in their order, which are sorted by one digit of eleven bits after
 the other, the lowest first. Digits that all values share are passed over: those of float64 that

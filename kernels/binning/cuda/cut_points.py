@@ -8,6 +8,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import download
 from ..cpu import cut_points as host
+from ..reference.cut_points import sort_rows as sort_rows
 
 
 def cut_points(ordered: Array, weight: Array, max_bins: int) -> list[np.ndarray]:

@@ -14,6 +14,10 @@ from ..cut_points import BINS_OF_A_GAP
 _midpoint = vectorise(midpoint)
 
 
+def sort_rows(table: Array) -> Array:
+    return array_namespace(table).sort(table, axis=1)
+
+
 def cut_points(ordered: Array, weight: Array, max_bins: int) -> list[np.ndarray]:
     xp = array_namespace(ordered)
     known = xp.astype(ordered == ordered, xp.int64)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuens.kernels.binning.cut_points import BINS_OF_A_GAP, cut_points
-from gpuens.kernels.binning.sort_rows import sort_rows
+from gpuens.kernels.binning.cut_points import BINS_OF_A_GAP, cut_points, sort_rows
 
 
 def values_of_all_kinds(n, dtype, seed=0):
