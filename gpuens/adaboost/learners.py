@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..devices.placement import Device, home_of, near, to_numpy
 from ..estimators.nothing_learned import of_ensemble
-from ..estimators.parameters import monotone_constraints, seed_of, threads_of
+from ..estimators.parameters import monotone_constraints, seed_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..kernels.cart.grow_cart import grow_cart
@@ -221,7 +221,6 @@ class TreeLearners(Learners):
             max_bins=bins_for_classes(max_bins, self.values.shape, self._n_classes()),
             seed=estimator._seed,
             device=self._device,
-            n_threads=threads_of(estimator.n_jobs),
         )
         self._y, self._problem = y[None], None
         if self._classifies:

@@ -24,6 +24,7 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
+    CategorySets,
     SourceTree,
     assemble,
     joined,
@@ -244,12 +245,12 @@ def _tree_of(
         "value": np.concatenate([np.zeros(n), leaves])[:, None],
         "n_samples": n_samples,
         "cover": n_samples.astype(np.float64),
-        "members": [],
+        "sets": CategorySets(),
     }
     if n == 0:
         columns |= {"feature": none, "left": none, "right": none, "threshold": np.zeros(1)}
         columns |= {"gain": np.zeros(1), "missing_left": np.zeros(1, bool)}
-        return SourceTree(**columns, nodes=np.empty(0, np.int64), members_left=np.empty(0, bool))
+        return SourceTree(**columns)
     feature = lines.numbers("split_feature").integers(0, n_features - 1, n)
     columns["feature"] = np.concatenate([feature, none])
     for side in ("left", "right"):
@@ -265,8 +266,9 @@ def _tree_of(
     not_zeros.append(np.unique(feature[of_numbers & (kind >> 2 > ZERO_MISSING)]))
     nodes = np.flatnonzero(by_set)
     if nodes.size:
-        columns["members"] = _sets_of(lines, threshold[nodes])
-    return SourceTree(**columns, nodes=nodes, members_left=np.ones(nodes.size, bool))
+        members = _sets_of(lines, threshold[nodes])
+        columns["sets"] = CategorySets.of(nodes, members, np.ones(nodes.size, bool))
+    return SourceTree(**columns)
 
 
 def _counts(lines: _Lines, n_leaves: int) -> np.ndarray:

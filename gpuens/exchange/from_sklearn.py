@@ -249,12 +249,7 @@ def _trees_of_histograms(
     by_set = np.flatnonzero(inner & (nodes["is_categorical"] != 0))
     tree = np.repeat(np.arange(len(predictors)), sizes)
     members = [_members_of(predictors[tree[node]], nodes[node]) for node in by_set]
-    sets = CategorySets(
-        by_set,
-        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
-        joined(members, np.int64),
-        np.ones(by_set.size, bool),
-    )
+    sets = CategorySets.of(by_set, members, np.ones(by_set.size, bool))
     counts = nodes["count"].astype(np.int64)
     return SourceTrees(
         n_features=columns.size,

@@ -14,6 +14,7 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
+    CategorySets,
     SourceTree,
     SourceTrees,
     assemble,
@@ -198,11 +199,11 @@ def _tree_of(field: Field, n_features: int, single: bool) -> SourceTree:
                 children, default_left = children[::-1], not default_left
         left[place], right[place] = children
         missing_left[place] = default_left
+    members, goes_left = zip(*sets.values(), strict=True) if sets else ((), ())
     return SourceTree(
         feature=feature, threshold=threshold, missing_left=missing_left, left=left, right=right,
         value=_values_of(leaves, nodes), gain=gain, cover=cover, n_samples=n_samples,
-        nodes=np.array([*sets], np.int64), members=[members for members, _ in sets.values()],
-        members_left=np.array([goes_left for _, goes_left in sets.values()], bool),
+        sets=CategorySets.of(np.array([*sets], np.int64), [*members], np.array(goes_left, bool)),
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
     MOST_OUTPUTS,
+    CategorySets,
     SourceTree,
     SourceTrees,
     assemble,
@@ -290,8 +291,8 @@ def _tree_of(field: Field, n_features: int, n_outputs: int) -> SourceTree:
     return SourceTree(
         feature=np.where(is_leaf, -1, features), threshold=threshold, missing_left=missing_left,
         left=left, right=right, value=value, gain=gain, cover=cover,
-        n_samples=np.zeros(n, np.int64), nodes=nodes, members=members,
-        members_left=np.zeros(nodes.size, bool),
+        n_samples=np.zeros(n, np.int64),
+        sets=CategorySets.of(nodes, members, np.zeros(nodes.size, bool)),
     )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from ..forest.structure import node_depths
 from ..kernels.cart.problem import SQUARED_ERROR, CartParams, CartTable
 from ..kernels.growth.params import UNLIMITED
 from ..kernels.runtime.collective import ONE_WORKER, Workers
-from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
 from ..kernels.scalars.lazy_jit import lazy_property
@@ -220,7 +219,6 @@ def _table(values: Any, device: Device) -> CartTable:
         max_bins=None,  # cuts are drawn between values, not between bins
         seed=0,
         device=device,
-        n_threads=get_threads(),
     )
 
 

@@ -28,7 +28,6 @@ from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.collective import Workers
 from ..kernels.runtime.cpu.team import get_threads
 from ..trees.criteria import host_records
-from ..trees.training_data import TrainingData
 from .forests import RandomForestRegressor
 from .growing import ForestGrower, Progress
 
@@ -158,17 +157,26 @@ def rows_of_trees(forest: Forest, records: Any) -> list[np.ndarray]:
     return np.split(words, ends[:-1])
 
 
+def grown_with_records(
+    grower: ForestGrower, first: int, n_new: int, report: Progress
+) -> tuple[Forest, list[np.ndarray]]:
+    """Grow trees, and return what ``rows_of_trees`` finds of all of them beside the forest."""
+    kept: list[np.ndarray] = []
+
+    def keep_records(batch: int, forest: Forest, records: Any) -> bool:
+        kept.extend(rows_of_trees(forest, records))
+        return report(batch, forest, records)
+
+    grown = grower.grow(first, n_new, keep_records)
+    # Ctrl-C can come between the end of a batch and the look at its records.
+    if not kept:
+        raise KeyboardInterrupt
+    return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown, kept
+
+
 DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", default=0.5
         Quantiles that ``predict`` returns by default.
     """
-
-
-@dataclass
-class _GrownTargets:
-    """The data and records that the targets in leaves are collected from."""
-
-    data: TrainingData
-    records: list[np.ndarray]
 
 
 @documented(
@@ -228,13 +236,12 @@ class QuantileForestRegressor(RandomForestRegressor):
         self._require_no_bounds(_read_quantiles(self.default_quantiles, "default_quantiles"))
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device, workers)
-        grown: _GrownTargets | None = self.__dict__.pop("_grown", None)
-        if grown is None:  # a warm start that had nothing to add
+        if "_grown" not in self.__dict__:  # a warm start that had nothing to add
             return
+        data, records = self.__dict__.pop("_grown")
         first = 0 if before is None else before.n_trees
         forest = self.forest_.slice(first, self.forest_.n_trees)
-        data = grown.data
-        targets = TargetsInLeaves.collect(forest, grown.records, data.y, data.problem.weight)
+        targets = TargetsInLeaves.collect(forest, records, data.y, data.problem.weight)
         if before is not None:
             targets = self._targets.joined(targets)
         self._targets: TargetsInLeaves = targets
@@ -249,19 +256,10 @@ class QuantileForestRegressor(RandomForestRegressor):
                 "or use GradientBoostingRegressor(loss='quantile'), which bounds quantiles."
             )
 
-    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Progress) -> Forest:
-        kept: list[np.ndarray] = []
-
-        def keep_records(batch: int, forest: Forest, records: Any) -> bool:
-            kept.extend(rows_of_trees(forest, records))
-            return report(batch, forest, records)
-
-        grown = grower.grow(first, n_new, keep_records)
-        # Ctrl-C can come between the end of a batch and the look at its records.
-        if not kept:
-            raise KeyboardInterrupt
-        self._grown = _GrownTargets(grower.data, kept)
-        return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Any) -> Forest:
+        forest, records = grown_with_records(grower, first, n_new, report)
+        self._grown = grower.data, records
+        return forest
 
     def _read_outputs(
         self, columns: list[Any], n_rows: int, device: Device, workers: Workers

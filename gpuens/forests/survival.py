@@ -31,7 +31,7 @@ from .estimator import ForestOfTrees
 from .growing import ForestGrower, Progress, trees_of
 from .hazards import LeafHazards, Timeline
 from .out_of_bag import OOB_ATTRIBUTES
-from .quantile import rows_of_trees
+from .quantile import grown_with_records
 
 exp = vectorise(elementary.exp)
 
@@ -48,14 +48,6 @@ FOREST_OF_TIMES = {
     unique_times_ : float64, shape (n_times,)
         The times of events.""",
 }
-
-
-@dataclass
-class _GrownHazards:
-    """The data and records that the hazards in leaves are collected from."""
-
-    data: TrainingData
-    records: list[np.ndarray]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -112,39 +104,30 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device, workers: Workers) -> None:
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device, workers)
-        grown: _GrownHazards | None = self.__dict__.pop("_grown", None)
-        if grown is None:  # a warm start that had nothing to add
+        if "_grown" not in self.__dict__:  # a warm start that had nothing to add
             return
+        data, records = self.__dict__.pop("_grown")
         survival, timeline = self._observed
         first = 0 if before is None else before.n_trees
         forest = self.forest_.slice(first, self.forest_.n_trees)
-        hazards = LeafHazards.collect(forest, grown.records, timeline)
+        hazards = LeafHazards.collect(forest, records, timeline)
         self._hazards: LeafHazards = hazards if before is None else self._hazards.joined(hazards)
         self.unique_times_ = timeline.times
         risks = self._hazards.with_mortality(self.forest_, self.unique_times_)
         value = risks.value.copy()
-        clip(grown.data.table, grown.data.problem, risks, value)
+        clip(data.table, data.problem, risks, value)
         self.forest_ = replace(risks, value=value)
         if self.oob_score:
-            self._set_out_of_bag(grown.data, survival, device)
+            self._set_out_of_bag(data, survival, device)
 
     def _report(self, data: TrainingData, before: Forest | None, device: Device) -> Any:
         """Only the progress: hazards are known after the growth."""
         return Progress(0 if before is None else before.n_trees, self.n_estimators, self.verbose)
 
     def _grow(self, grower: ForestGrower, first: int, n_new: int, report: Any) -> Forest:
-        kept: list[np.ndarray] = []
-
-        def keep_records(batch: int, forest: Forest, records: Any) -> bool:
-            kept.extend(rows_of_trees(forest, records))
-            return report(batch, forest, records)
-
-        grown = grower.grow(first, n_new, keep_records)
-        # Ctrl-C can come between the end of a batch and the look at its records.
-        if not kept:
-            raise KeyboardInterrupt
-        self._grown = _GrownHazards(grower.data, kept)
-        return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
+        forest, records = grown_with_records(grower, first, n_new, report)
+        self._grown = grower.data, records
+        return forest
 
     def _set_out_of_bag(self, data: TrainingData, survival: Survival, device: Device) -> None:
         """Predict each row by the trees whose samples it is not in."""

@@ -26,7 +26,6 @@ from ..kernels.binning.bin_values import bin_values
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
-from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
 from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
@@ -64,7 +63,6 @@ class Binner:
         max_bins: int,
         seed: int,
         device: Device,
-        n_threads: int = 1,
     ) -> Binner:
         """Choose the cut points.
 
@@ -97,7 +95,7 @@ class Binner:
                 columns = device.asarray(sample.T, order="C")
             else:
                 columns = np.array(to_numpy(sample).T, order="C")
-            cuts += _cut_columns(columns, weight, max_bins, n_threads)
+            cuts += _cut_columns(columns, weight, max_bins)
             del sample, columns
         del sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
@@ -185,16 +183,12 @@ class Binner:
         return bin_values(X, thresholds)
 
 
-def _cut_columns(
-    columns: Array, weight: Array | None, max_bins: int, n_threads: int
-) -> list[np.ndarray]:
+def _cut_columns(columns: Array, weight: Array | None, max_bins: int) -> list[np.ndarray]:
     """Return the cut points of some features; ``columns`` are C-contiguous."""
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
-    with using_threads(n_threads):
-        return kernel.cut_points(
-            kernel.sort_rows(columns), module_of(columns).empty((0, 0)), max_bins
-        )
+    none = module_of(columns).empty((0, 0))
+    return kernel.cut_points(kernel.sort_rows(columns), none, max_bins)
 
 
 def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:

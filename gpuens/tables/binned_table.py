@@ -170,10 +170,9 @@ class BinnedTable:
         source = source_of(batches, y, sample_weight)
         reader = Reader(source, categorical_features, seed_of(random_state), verbose)
         binning = Binning(int(max_bins), reader.seed)
-        n_threads = threads_of(n_jobs)
-        with using_threads(n_threads):
+        with using_threads(threads_of(n_jobs)):
             survey = reader.survey()
-            binner = fit_bins(reader, survey, binning.max_bins, binning.n_groups, n_threads)
+            binner = fit_bins(reader, survey, binning.max_bins, binning.n_groups)
             content = Content(survey.y, survey.weight, None if path is None else Path(path))
             shape = survey.n_rows, survey.features.n
             if path is None:

@@ -199,7 +199,7 @@ class _CutPointSample:
         return joined
 
 
-def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_threads: int) -> Any:
+def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int) -> Any:
     """Choose the bins: those of a fit without batches for the same rows."""
     sampled, weight = sample_rows(survey.n_rows, reader.seed, survey.weight), survey.weight
     is_other = sampled is not None and survey.n_used < survey.n_rows  # weights are known only now
@@ -212,7 +212,7 @@ def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_thr
     if weight is not None and sampled is not None:
         weight = weight[sampled]
     assert survey.sample is not None
-    binner = Binner.fit(survey.sample, weight, max_bins, reader.seed, CPU, n_threads)
+    binner = Binner.fit(survey.sample, weight, max_bins, reader.seed, CPU)
     survey.sample = None
     bins = [
         bins_by_count(survey.counts[f], max_bins, n_groups, reader.seed) if n else None

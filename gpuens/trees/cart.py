@@ -23,7 +23,6 @@ from ..estimators.parameters import (
     monotone_constraints,
     n_features_to_look_at,
     seed_of,
-    threads_of,
 )
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.explainer import explained
@@ -208,7 +207,6 @@ class CartEstimator(ForestEstimator, ABC):
             max_bins=max_bins,
             seed=seed_of(self.random_state),
             device=device,
-            n_threads=threads_of(self.n_jobs),
         )
 
     def _cart_table(

@@ -24,7 +24,7 @@ from ..kernels.binning.cut_points import cut_points, sort_rows
 from ..kernels.binning.rank_values import rank_values
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 
 CELLS_WORTH_A_THREAD = 100_000
@@ -63,7 +63,7 @@ def bins_for_classes(
 
 def cart_table(
     X: Array | SparseTable, *, n_categories: np.ndarray, monotone: np.ndarray,
-    max_bins: int | None, seed: int, device: Device, n_threads: int,
+    max_bins: int | None, seed: int, device: Device,
     weight: np.ndarray | None = None,
 ) -> CartTable:  # fmt: skip
     """Return the codes of a table.
@@ -89,7 +89,7 @@ def cart_table(
     if weight is not None and not (weight > 0).all():
         return _of_used_rows(
             X, weight, n_categories=n_categories, monotone=monotone, max_bins=max_bins, seed=seed,
-            device=device, n_threads=n_threads,
+            device=device,
         )  # fmt: skip
     if weight is not None and (weight == weight[0]).all():
         weight = None
@@ -97,10 +97,10 @@ def cart_table(
     if isinstance(X, SparseTable):
         return _of_sparse(X, weight, categorical, monotone, max_bins, seed, device)
     if device.has_numpy and not categorical.any() and has_few_rows(X.shape[0], max_bins):
-        return _of_few_rows(to_numpy(X), categorical, monotone, n_threads)
+        return _of_few_rows(to_numpy(X), categorical, monotone)
     cuts: tuple[np.ndarray, ...] | None = None
     if max_bins is not None and (weight is not None or X.shape[0] > SAMPLE_SIZE):
-        cuts = Binner.fit(X, weight, max_bins, seed, device, n_threads).thresholds
+        cuts = Binner.fit(X, weight, max_bins, seed, device).thresholds
 
     def encode(f: int, column: Array) -> _Feature:
         if n_categories[f]:
@@ -110,9 +110,9 @@ def cart_table(
         return _ranges(column, None if cuts is None else cuts[f], max_bins, device)
 
     if device.has_numpy and max_bins is not None:
-        features = _in_blocks(X, n_categories, cuts, max_bins, n_threads)
+        features = _in_blocks(X, n_categories, cuts, max_bins)
     else:
-        features = _for_each(encode, X, device, n_threads)
+        features = _for_each(encode, X, device)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
     lower = joined_ends([feature.lower for feature in features])
     # One array for both ends where every value has a bin of its own: it takes half of the caches.
@@ -255,16 +255,13 @@ def has_few_rows(n_rows: int, max_bins: int | None) -> bool:
     return n_rows < MAX_BINS and (max_bins is None or n_rows <= max_bins)
 
 
-def _of_few_rows(
-    X: np.ndarray, categorical: np.ndarray, monotone: np.ndarray, n_threads: int
-) -> CartTable:
+def _of_few_rows(X: np.ndarray, categorical: np.ndarray, monotone: np.ndarray) -> CartTable:
     """Sort columns together: one by itself costs a dozen calls of NumPy, whatever its length, which
     took half the time of a tree with 50 rows of 100,000 features."""
     step = max(1, BLOCK_CELLS // X.shape[0])
     blocks = [X[:, first : first + step] for first in range(0, X.shape[1], step)]
-    parts = map_in_threads(
-        _codes_of_few_rows, blocks, 1 if X.size < CELLS_WORTH_A_THREAD else n_threads
-    )
+    n_threads = 1 if X.size < CELLS_WORTH_A_THREAD else get_threads()
+    parts = map_in_threads(_codes_of_few_rows, blocks, n_threads)
     codes, n_bins, values = map(np.concatenate, zip(*parts, strict=True))
     return CartTable(
         codes=codes,
@@ -354,10 +351,9 @@ def _wide_codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: 
     return codes
 
 
-def _for_each(
-    encode: Callable[[int, Array], _Feature], X: Array, device: Device, n_threads: int
-) -> list[_Feature]:
+def _for_each(encode: Callable[[int, Array], _Feature], X: Array, device: Device) -> list[_Feature]:
     """Encode every column, on the CPU in threads: sorting releases the interpreter."""
+    n_threads = get_threads()
     if not device.has_numpy or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
         return [encode(f, column) for f, column in enumerate(_columns(X, device))]
     return map_in_threads(lambda f: encode(f, X[:, f]), range(X.shape[1]), n_threads)
@@ -376,21 +372,19 @@ def _in_blocks(
     n_categories: np.ndarray,
     cuts: tuple[np.ndarray, ...] | None,
     max_bins: int,
-    n_threads: int,
 ) -> list[_Feature]:
     """Encode the columns on the CPU. Some at a time are sorted and cut: one by itself, of a few
     thousand rows, costs more calls than work."""
     categorical, numeric = np.flatnonzero(n_categories), np.flatnonzero(n_categories == 0)
     features = {f: _categories(X[:, f], int(n_categories[f])) for f in categorical}
-    step = max(n_threads, BLOCK_CELLS // X.shape[0])
+    step = max(get_threads(), BLOCK_CELLS // X.shape[0])
     for first in range(0, numeric.size, step):
         block = numeric[first : first + step]
-        with using_threads(n_threads):
-            ordered = sort_rows(np.ascontiguousarray(X.T[block]))
-            if cuts is None:
-                of_block = cut_points(ordered, np.empty((0, 0)), max_bins)
-            else:
-                of_block = [cuts[f] for f in block]
+        ordered = sort_rows(np.ascontiguousarray(X.T[block]))
+        if cuts is None:
+            of_block = cut_points(ordered, np.empty((0, 0)), max_bins)
+        else:
+            of_block = [cuts[f] for f in block]
         rounded = round_down(np.concatenate(of_block), X.dtype)
         ends = np.cumsum([own.size for own in of_block])
         for f, line, own in zip(block, ordered, np.split(rounded, ends[:-1]), strict=True):

@@ -123,7 +123,7 @@ def test_rare_missing_and_unseen_categories_go_together():
 
 
 def fit_binner(X, n_categories, max_bins, seed, n_groups=1):
-    numeric = Binner.fit(X, None, max_bins, seed, CPU, 1)
+    numeric = Binner.fit(X, None, max_bins, seed, CPU)
     of_feature = np.array([n_categories])
     return with_bins_of_categories(numeric, X, None, of_feature, max_bins, seed, CPU, n_groups)
 

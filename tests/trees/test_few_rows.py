@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.devices.placement import CPU
+from gpuens.kernels.runtime.cpu.team import using_threads
 from gpuens.trees import table
 from gpuens.trees.table import cart_table
 
@@ -13,10 +14,10 @@ from gpuens.trees.table import cart_table
 def codes(X, max_bins, n_threads=1):
     n = X.shape[1]
     none, free = np.zeros(n, np.int32), np.zeros(n, np.int8)
-    return cart_table(
-        X, n_categories=none, monotone=free, max_bins=max_bins, seed=0, device=CPU,
-        n_threads=n_threads,
-    )  # fmt: skip
+    with using_threads(n_threads):
+        return cart_table(
+            X, n_categories=none, monotone=free, max_bins=max_bins, seed=0, device=CPU
+        )
 
 
 @pytest.mark.parametrize("max_bins", [None, 255, 60])

@@ -114,7 +114,7 @@ def test_on_a_gpu(monkeypatch):
     device = devices.Device("cuda")
     settings = {
         "n_categories": np.zeros(P, np.int32), "monotone": np.zeros(P, np.int8),
-        "max_bins": 30, "seed": 0, "n_threads": 1,
+        "max_bins": 30, "seed": 0,
     }  # fmt: skip
     table = SparseTable(scipy.sparse.csc_array(X))
     there = trees_table.cart_table(table, device=device, **settings)
@@ -168,6 +168,6 @@ def test_bytes_of_a_code(max_bins, n_distinct, size):
     assert bytes_of_cell(table, max_bins) == size
     found = trees_table.cart_table(
         table, n_categories=np.zeros(2, np.int32), monotone=np.zeros(2, np.int8),
-        max_bins=max_bins, seed=0, device=devices.CPU, n_threads=1,
+        max_bins=max_bins, seed=0, device=devices.CPU,
     )  # fmt: skip
     assert found.codes.itemsize == size

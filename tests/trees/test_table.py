@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from gpuens import AdaBoostClassifier, DecisionTreeClassifier, RandomForestClassifier
 from gpuens.devices.placement import CPU
 from gpuens.kernels.cart.problem import CartTable
+from gpuens.kernels.runtime.cpu.team import using_threads
 from gpuens.trees.table import CELLS_WORTH_A_THREAD, EXACT_CELLS, bins_for_classes, cart_table
 
 NAN, INF = float("nan"), float("inf")
@@ -24,15 +25,15 @@ def table(
     X = np.asarray(X)
     n_features = X.shape[1]
     categories = np.zeros(n_features, np.int32) if n_categories is None else n_categories
-    return cart_table(
-        X,
-        n_categories=np.asarray(categories, np.int32),
-        monotone=np.zeros(n_features, np.int8),
-        max_bins=max_bins,
-        seed=0,
-        device=CPU,
-        n_threads=n_threads,
-    )
+    with using_threads(n_threads):
+        return cart_table(
+            X,
+            n_categories=np.asarray(categories, np.int32),
+            monotone=np.zeros(n_features, np.int8),
+            max_bins=max_bins,
+            seed=0,
+            device=CPU,
+        )
 
 
 def check(found: CartTable, X: np.ndarray) -> None:

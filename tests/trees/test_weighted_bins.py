@@ -196,7 +196,7 @@ def test_codes_on_a_gpu(max_bins, sparse, even, copied, monkeypatch):
     device = devices.Device("cuda")
     settings: dict[str, Any] = {
         "n_categories": np.zeros(3, np.int32), "monotone": np.zeros(3, np.int8),
-        "max_bins": max_bins, "seed": 0, "n_threads": 1,
+        "max_bins": max_bins, "seed": 0,
     }  # fmt: skip
     tables = [SparseTable(csc_array(X))] if sparse else [X, device.asarray(X)]
     here = trees_table.cart_table(X[used], weight=weight[used], device=devices.CPU, **settings)
@@ -235,7 +235,7 @@ def test_adaboost_bins_by_the_weights_of_the_user():
     model = made("AdaBoostRegressor", {"n_estimators": 8, "max_bins": 6}).fit(X, y, weight)
     table = trees_table.cart_table(
         X, weight=weight, n_categories=np.zeros(3, np.int32), monotone=np.zeros(3, np.int8),
-        max_bins=6, seed=0, device=devices.CPU, n_threads=1,
+        max_bins=6, seed=0, device=devices.CPU,
     )  # fmt: skip
     for f in range(3):
         bins = slice(table.begin[f], table.begin[f + 1])

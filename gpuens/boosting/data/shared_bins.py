@@ -8,7 +8,6 @@ import numpy as np
 
 from ...devices.placement import CPU, Device, module_of, to_numpy
 from ...devices.sparse_tables import SparseTable
-from ...estimators.parameters import threads_of
 from ...inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
 from ...inputs.category_bins import count_categories, with_counts
 from ...inputs.shared_tables import entries_of_all, sparse_columns_of_all
@@ -67,8 +66,7 @@ def fit_shared_binner(
         sample = np.concatenate(collective.gather(own))
         bounds = np.linspace(0, end - begin, collective.size + 1).astype(int)
         mine = sample[:, bounds[collective.rank] : bounds[collective.rank + 1]]
-        threads = threads_of(model.n_jobs)
-        of_mine = Binner.fit(mine, of_sample, int(model.max_bins), model._seed, CPU, threads)
+        of_mine = Binner.fit(mine, of_sample, int(model.max_bins), model._seed, CPU)
         for each in objects_of_all(of_mine.thresholds, workers):
             cuts += each
     binner = Binner(tuple(cuts))

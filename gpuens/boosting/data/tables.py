@@ -12,7 +12,6 @@ import numpy as np
 from ...devices.memory_plan import code_bytes
 from ...devices.placement import Device, is_streamed, to_numpy
 from ...devices.sparse_tables import SparseTable
-from ...estimators.parameters import threads_of
 from ...forest.forest import Forest
 from ...inputs.binning import Binner
 from ...inputs.category_bins import with_bins_of_categories
@@ -73,8 +72,8 @@ class FeatureTable:
         if self.workers is not ONE_WORKER:
             return fit_shared_binner(model, self.values, weight, self.workers, device)
         given = weight if weight.size else None
-        most, seed, n_threads = int(model.max_bins), model._seed, threads_of(model.n_jobs)
-        binner = Binner.fit(self.values, given, most, seed, device, n_threads)
+        most, seed = int(model.max_bins), model._seed
+        binner = Binner.fit(self.values, given, most, seed, device)
         n_categories = model._n_categories()
         if not n_categories.any():
             return binner

@@ -49,38 +49,20 @@ class CategorySets:
     members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     members_left: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
 
+    @classmethod
+    def of(
+        cls, node: np.ndarray, members: list[np.ndarray], members_left: np.ndarray
+    ) -> CategorySets:
+        """Return the sets of some nodes, of which each has an array of members."""
+        begin = np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)])
+        return cls(node, begin, joined(members, np.int64), members_left)
 
-@dataclass
+
+@dataclass(kw_only=True)
 class SourceTree:
-    """The nodes of one tree, columns as of ``SourceTrees``. The splits by categories are ``nodes``
-    (int64), each with an array of ``members``, which go left where ``members_left`` is true."""
+    """The nodes of a tree: one entry of each array a node, as in ``Forest``. Children are counted
+    from the root; nodes that none leads to are left out."""
 
-    feature: np.ndarray
-    threshold: np.ndarray
-    missing_left: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    value: np.ndarray
-    gain: np.ndarray
-    cover: np.ndarray
-    n_samples: np.ndarray
-    nodes: np.ndarray
-    members: list[np.ndarray]
-    members_left: np.ndarray
-
-
-@dataclass
-class SourceTrees:
-    """All trees of a file, one after the other; the first node of a tree is its root.
-
-    ``offset`` and ``output`` as in ``Forest``; one entry a node of the others. Children are
-    counted from the root of their tree; nodes that none leads to are left out.
-    """
-
-    n_features: int
-    base: np.ndarray
-    offset: np.ndarray
-    output: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
     missing_left: np.ndarray
@@ -91,6 +73,19 @@ class SourceTrees:
     cover: np.ndarray
     n_samples: np.ndarray
     sets: CategorySets
+
+
+@dataclass(kw_only=True)
+class SourceTrees(SourceTree):
+    """All trees of a file, one after the other; the first node of a tree is its root.
+
+    ``offset`` and ``output`` as in ``Forest``.
+    """
+
+    n_features: int
+    base: np.ndarray
+    offset: np.ndarray
+    output: np.ndarray
     names: dict[str, str]
     """Names of the fields in the file, for errors."""
     may_be_empty: bool = False
@@ -262,12 +257,13 @@ def joined_trees(
     """Return trees with leaves of ``width`` values one after the other."""
     sizes = [tree.feature.size for tree in trees]
     offset = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    members = [of_node for tree in trees for of_node in tree.members]
     sets = CategorySets(
-        joined([tree.nodes + at for tree, at in zip(trees, offset[:-1], strict=True)], np.int64),
-        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
-        joined(members, np.int64),
-        joined([tree.members_left for tree in trees], bool),
+        joined(
+            [tree.sets.node + at for tree, at in zip(trees, offset[:-1], strict=True)], np.int64
+        ),
+        np.cumsum([0, *(n for tree in trees for n in np.diff(tree.sets.begin))], dtype=np.int64),
+        joined([tree.sets.members for tree in trees], np.int64),
+        joined([tree.sets.members_left for tree in trees], bool),
     )
     columns: dict[str, Any] = {
         name: joined([getattr(tree, name) for tree in trees], dtype)

@@ -2,12 +2,10 @@
 generation, and the control that it shares with CUDA.
 
 A generation is the children of the nodes that were split last: of all open nodes, or of each
-tree's best one where the number of leaves is limited. All work on rows is behind ``CartRows``.
+tree's best one where the number of leaves is limited. All work on rows is in ``NodeByNode``.
 """
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -23,19 +21,6 @@ from .splits import NodeRows, fill_best_split, is_classification, terms_of, weig
 draw = vectorise(rng.draw)
 
 _I, _F = np.int64, np.float64
-
-
-class CartRows(Protocol):
-    """The operations on the rows of a batch of trees."""
-
-    def add_up(self, nodes: np.ndarray) -> np.ndarray:
-        """Fill the nodes' ``statistics``; whether each node is pure."""
-
-    def find_splits(self, nodes: np.ndarray) -> None:
-        """Fill the columns of each node's best split, ``feature`` with -1 if there is none."""
-
-    def partition(self, nodes: np.ndarray) -> np.ndarray:
-        """Send the nodes' rows to their children; how many went left."""
 
 
 def node_type(table: CartTable, target: CartTarget) -> np.dtype:
@@ -74,7 +59,7 @@ def most_words(table: CartTable) -> int:
 
 
 def drive(
-    rows: CartRows,
+    rows: NodeByNode,
     table: CartTable,
     target: CartTarget,
     tree_begin: np.ndarray,
@@ -126,7 +111,9 @@ def _may_split(nodes: np.ndarray, target: CartTarget, params: CartParams) -> np.
     )
 
 
-def _find_splits(rows: CartRows, nodes: np.ndarray, which: np.ndarray, params: CartParams) -> None:
+def _find_splits(
+    rows: NodeByNode, nodes: np.ndarray, which: np.ndarray, params: CartParams
+) -> None:
     found = nodes[which]
     rows.find_splits(found)
     if params.min_gain > 0.0:
@@ -228,7 +215,7 @@ def grow_cart(
 
 
 class NodeByNode:
-    """The rows of a batch of trees (see ``CartRows``)."""
+    """The rows of a batch of trees, and all work on them."""
 
     def __init__(
         self, table: CartTable, target: CartTarget, records: Array, params: CartParams
@@ -250,6 +237,7 @@ class NodeByNode:
         return word & 0xFFFFFFFF, word >> 32
 
     def add_up(self, nodes: np.ndarray) -> np.ndarray:
+        """Fill the nodes' ``statistics``, and return whether each node is pure."""
         pure = np.empty(nodes.size, bool)
         for k, node in enumerate(nodes):
             sample = self.sample(node)
@@ -262,11 +250,12 @@ class NodeByNode:
         return pure
 
     def find_splits(self, nodes: np.ndarray) -> None:
+        """Fill the columns of each node's best split, ``feature`` with -1 if there is none."""
         for node in nodes:
             fill_best_split(node, self.sample(node), self.table, self.target, self.params)
 
     def partition(self, nodes: np.ndarray) -> np.ndarray:
-        """A stable sort by side."""
+        """Sort the nodes' rows by side, stably, and return how many go left."""
         n_left = np.zeros(nodes.size, np.int64)
         for k, node in enumerate(nodes):
             records = self.records[_segment(node)]
