@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cards import CARDS, HOST_COPY, LAUNCH, OTHER_CALL, PREDICTION, Card
 from .threads import available_threads
 
 MOST_ROWS = 2**31 - 1
@@ -28,8 +27,9 @@ class Speeds:
     """The constants of the estimates.
 
     Those of the CPU are measured on two threads (``benchmarks/results``: fit, predict, forests).
-    **Those of the GPU are computed, not measured**: the rates of a card (``cards``), and what work
-    takes of them by the instructions and accesses of the compiled kernels. On a machine with a GPU
+    **Those of the GPU are computed, not measured**: the rates of an A10 by NVIDIA's data sheet and
+    architecture paper (GA102), and what work takes of them by the instructions and accesses of the
+    compiled kernels. On a machine with a GPU
     ``python -m benchmarks crossover`` prints the seconds of fits and predictions on both devices,
     beside these estimates: set the constants by them.
 
@@ -47,8 +47,19 @@ class Speeds:
         in trees of the kind of forests, and rows times trees in prediction.
     cpu_tree : float
         Seconds of a boosted tree without rows.
-    card : Card
-        The slowest of the newer ones: which card there is is not known before it is used.
+    clocks : float
+        Clocks a second of all multiprocessors of a card together. Which one there is is not known
+        before it is used: an A10 is the slowest of the newer ones.
+    memory, bus : float
+        Bytes a second between its chip and its memory, and between the card and pinned memory of
+        the host: the published ones times the share that copies reach, 4.3 of 4.8 TB/s on an H200
+        for the first, assumed for the second.
+    host_copy : float
+        Bytes a second of a thread of the host that copies to pinned memory or from there. Assumed.
+    launch, other_call, prediction : float
+        Seconds of the host for a launch (4 µs of Python, as ``benchmarks.gpu.host_time`` measures
+        them with the driver stubbed, and 4 µs of the driver, assumed), for a fill or a copy by
+        CuPy, and for the checks, copies and launches of a prediction. Assumed.
     boosting_bytes : float
         Bytes between the chip and its memory, for a row times a feature of a boosted tree.
     cart_clocks, predict_clocks : float
@@ -65,18 +76,19 @@ class Speeds:
     cpu_cart: float = 210e6
     cpu_predict: float = 260e6
     cpu_tree: float = 0.2e-3
-    card: Card = CARDS["A10"]
+    clocks: float = 72 * (1.695 * 1e9)
+    memory: float = 0.9 * 600 * 1e9
+    bus: float = 0.8 * 32 * 1e9
+    host_copy: float = 12e9
+    launch: float = 8e-6
+    other_call: float = 12e-6
+    prediction: float = 0.5e-3
     boosting_bytes: float = 24.0
     cart_clocks: float = 25.0
     predict_clocks: float = 1.5
     tree_launches: int = 45
     tree_calls: int = 7
     level_launches: int = 12
-
-    @property
-    def clocks(self) -> float:
-        """Clocks a second of all multiprocessors together."""
-        return self.card.multiprocessors * self.card.clock
 
 
 SPEEDS = Speeds()
@@ -105,7 +117,9 @@ class Work(NamedTuple):
     @property
     def on_gpu(self) -> float:
         """Seconds on a GPU, with the copy of the table."""
-        return self.gpu + self.rows * self.features * VALUE_BYTES / min(HOST_COPY, SPEEDS.card.bus)
+        return self.gpu + self.rows * self.features * VALUE_BYTES / min(
+            SPEEDS.host_copy, SPEEDS.bus
+        )
 
     @property
     def pays_on_gpu(self) -> bool:
@@ -141,8 +155,8 @@ def boosting_work(size: tuple[int, int], n_trees: Any) -> Work:
     """Return the work of growing trees by histograms of gradients."""
     cells = size[0] * size[1]
     cpu = SPEEDS.cpu_tree + cells / (SPEEDS.cpu_boosting * _threads())
-    host = SPEEDS.tree_launches * LAUNCH + SPEEDS.tree_calls * OTHER_CALL
-    gpu = host + cells * SPEEDS.boosting_bytes / SPEEDS.card.memory
+    host = SPEEDS.tree_launches * SPEEDS.launch + SPEEDS.tree_calls * SPEEDS.other_call
+    gpu = host + cells * SPEEDS.boosting_bytes / SPEEDS.memory
     return Work(*size, 1, cpu, gpu).times(n_trees)
 
 
@@ -172,7 +186,7 @@ def cart_work(
     levels = levels if max_depth is None else max(1, min(levels, max_depth))
     cpu = size[0] * looked_at * levels / (SPEEDS.cpu_cart * _threads())
     values = size[0] * (looked_at + n_sorted) * levels
-    host = SPEEDS.level_launches * LAUNCH * levels
+    host = SPEEDS.level_launches * SPEEDS.launch * levels
     gpu = math.inf if on_host else host + values * SPEEDS.cart_clocks / SPEEDS.clocks
     return Work(*size, 1, cpu, gpu).times(n_trees)
 
@@ -182,7 +196,7 @@ def prediction_work(size: tuple[int, int], n_trees: int) -> Work:
     """Return the work of predicting with trees."""
     visits = size[0] * n_trees
     cpu = visits / (SPEEDS.cpu_predict * _threads())
-    gpu = PREDICTION + visits * SPEEDS.predict_clocks / SPEEDS.clocks
+    gpu = SPEEDS.prediction + visits * SPEEDS.predict_clocks / SPEEDS.clocks
     return Work(*size, n_trees, cpu, gpu)
 
 

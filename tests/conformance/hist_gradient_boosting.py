@@ -8,6 +8,8 @@ Three private names, through which tests look at what has another name here, are
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.estimators.validation import EarlyStopping
 from gpuens.forest.view import TreeView
@@ -37,6 +39,10 @@ class _Renamed:
     n_jobs: int | None = None
     device = "cpu"
     callbacks = None
+
+    def _take(self, given: dict[str, Any]) -> None:
+        """Set the parameters that ``__init__`` was called with."""
+        self.__dict__ |= {name: value for name, value in given.items() if name != "self"}
 
     @property
     def n_estimators(self) -> int:
@@ -70,27 +76,7 @@ class HistGradientBoostingRegressor(_Renamed, GradientBoostingRegressor):
         interaction_cst=None, warm_start=False, early_stopping="auto", scoring="loss",
         validation_fraction=0.1, n_iter_no_change=10, tol=1e-7, verbose=0, random_state=None,
     ):  # fmt: skip
-        self.loss = loss
-        self.quantile = quantile
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
+        self._take(locals())
 
 
 class HistGradientBoostingClassifier(_Renamed, GradientBoostingClassifier):
@@ -102,24 +88,4 @@ class HistGradientBoostingClassifier(_Renamed, GradientBoostingClassifier):
         validation_fraction=0.1, n_iter_no_change=10, tol=1e-7, verbose=0, random_state=None,
         class_weight=None,
     ):  # fmt: skip
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.class_weight = class_weight
+        self._take(locals())
