@@ -21,7 +21,7 @@ from .cart.cuda.cut_tiles import find_ranges, search_cuts, sum_cuts, sum_sides
 from .cart.cuda.search import SIZES, items_kernel, nodes_kernel, settle_items
 from .cart.cuda.tiles import clear_lines, sum_tiles
 from .cart.cuda.writing import cut_writing_kernel, writing_kernel
-from .cart.grown import NODE as CART_NODE
+from .cart.problem import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
@@ -55,8 +55,7 @@ from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
-from .statistics.cuda.row_draws import count_drawn, list_drawn
-from .statistics.cuda.samples import count_hits, count_rows, list_rows
+from .statistics.cuda.samples import count_drawn, count_hits, count_rows, list_drawn, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
 
@@ -156,8 +155,8 @@ def statistics() -> Iterator[Entry]:
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
     draws = ROWS, array(u64, 2), array(i64, 2)
-    yield Entry("row_draws_count", count_drawn, draws, 48)
-    yield Entry("row_draws_list", list_drawn, (*draws, array(i32)), 48)
+    yield Entry("samples_count_drawn", count_drawn, draws, 48)
+    yield Entry("samples_list_drawn", list_drawn, (*draws, array(i32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)

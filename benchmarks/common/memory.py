@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpuens.devices.memory import return_freed_memory
+from gpuens.devices.memory_plan import return_freed_memory
 
 from .peers import GapError
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import gpuens
 
-from ..devices.memory import format_bytes
+from ..devices.memory_plan import format_bytes
 from .errors import CommandError
 from .features import described, features_for, known_columns
 from .tables import bare, extension, read, write

@@ -1,13 +1,16 @@
-"""A plan of the memory that training takes, part by part."""
+"""Memory: what is free, and a plan of what training takes, part by part."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..kernels.runtime.dtypes import ROW_ALIGNMENT
-from .memory import format_bytes
+from ..kernels.runtime.system import return_free_heap
 from .placement import Device
 
 FOREST_NODE_BYTES = 70
@@ -140,3 +143,17 @@ def row_bytes(n_features: int) -> int:
 def code_bytes(n_features: int) -> int:
     """Return the bytes of a row's bins, which are kept by rows and by columns."""
     return row_bytes(n_features) + n_features
+
+
+def return_freed_memory() -> None:
+    """Return memory that has been freed to the system: glibc and pyarrow keep much of it for what
+    the same threads may need later."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    return_free_heap()
+
+
+def format_bytes(n: float) -> str:
+    """Write a number of bytes with a unit."""
+    power = min(4, int(np.log2(max(n, 1)) // 10))
+    return f"{n / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -19,13 +19,13 @@ from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
 from ..kernels.runtime.dispatch import Implementation
+from ..kernels.runtime.system import available_memory
 from ..other_names import meant_value
 from . import transfer
 from .array_library import ArrayLibrary, is_foreign, library_of_all
 from .gpu_problems import card_problem, explain, gpu_problem
 from .lazy_tables import require_in_memory
 from .library_arrays import LibraryArray
-from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
 

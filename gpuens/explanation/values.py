@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.memory import available_memory, format_bytes
+from ..devices.memory_plan import format_bytes
 from ..devices.placement import CPU, Device
 from ..forest.forest import Forest
 from ..kernels.explanation.contributions import add_contributions
 from ..kernels.explanation.interventional import MOST_SLOTS, add_interventional
 from ..kernels.explanation.program import DepthFirstSplits, Program, Size, lay_out
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.system import available_memory
 
 PART_BYTES = 2**27
 """Memory for the sums of the rows that are explained together."""

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.memory import available_memory, format_bytes
+from ..devices.memory_plan import format_bytes
 from ..devices.placement import CPU, Device, resolve_device, to_numpy
 from ..devices.policy import Work, size_of
 from ..estimators.base import kept_on_failure
@@ -21,6 +21,7 @@ from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.collective import Workers, current_workers
+from ..kernels.runtime.system import available_memory
 from ..members.samples import SampledMembers, made_members
 from ..numerics.sampling import SamplingPlan
 from ..trees.cart import CartEstimator

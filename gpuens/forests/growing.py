@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 
 from ..callbacks import ProgressBar, TrainingState
-from ..devices.memory import available_memory, format_bytes
-from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE
+from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE, format_bytes
 from ..devices.placement import Device, to_numpy
 from ..estimators.training import one_of_many
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER
+from ..kernels.runtime.system import available_memory
 from ..kernels.statistics.samples import SampleRecords, records_of_sample
 from ..numerics.sampling import SamplingPlan
 from ..trees.criteria import Problem

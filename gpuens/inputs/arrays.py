@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 from ..devices.array_library import library_of
 from ..devices.lazy_tables import require_in_memory
 from ..devices.library_arrays import LibraryArray
-from ..devices.memory import available_memory, format_bytes
+from ..devices.memory_plan import format_bytes
 from ..devices.placement import (
     Device,
     gpu_of,
@@ -32,6 +32,7 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.system import available_memory
 from .frames import (
     EXACT_IN_FLOAT32,
     EXACT_IN_FLOAT64,

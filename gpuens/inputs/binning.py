@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.memory import return_freed_memory
+from ..devices.memory_plan import return_freed_memory
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.extmath import cartesian
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..devices.memory import available_memory, format_bytes
+from ..devices.memory_plan import format_bytes
 from ..devices.placement import Device
 from ..estimators.recursion import HasRecursion, mean_response, trees_of_response
 from ..forest.plain import require_plain_trees
@@ -22,6 +22,7 @@ from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.system import available_memory
 from .columns import Columns, categorical_positions, columns_of, feature_names_of, positions_of
 from .dependence_grid import Axis, axis_of, grid_settings
 

@@ -23,8 +23,7 @@ from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, PURPOSE_TREE
-from ..kernels.statistics.row_draws import draw_below
-from ..kernels.statistics.samples import count_draws
+from ..kernels.statistics.samples import count_draws, draw_below
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.memory import return_freed_memory
+from ..devices.memory_plan import return_freed_memory
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest

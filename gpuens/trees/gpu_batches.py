@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..devices.placement import Device
-from ..kernels.cart.grown import LIKELY_NODES, NODE, most_nodes
 from ..kernels.cart.problem import (
+    LIKELY_NODES,
     MOST_LARGE,
+    NODE,
     SCRATCH_BYTES,
     SUMMED_BYTES,
     TILE,
@@ -15,6 +16,7 @@ from ..kernels.cart.problem import (
     CartTable,
     CartTarget,
     bytes_of_cuts,
+    most_nodes,
     n_sorted_features,
 )
 

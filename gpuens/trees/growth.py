@@ -25,10 +25,10 @@ from ..forest.forest import Forest, ForestRoom
 from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import grow_cart
-from ..kernels.cart.grown import LIKELY_NODES
 from ..kernels.cart.problem import (
     FEW_BINS,
     LEAST_FEATURES,
+    LIKELY_NODES,
     CartParams,
     CartTable,
     GrownCart,

@@ -26,8 +26,7 @@ from gpuens import (
 )
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.devices import placement as devices
-from gpuens.devices.memory import format_bytes
-from gpuens.devices.memory_plan import MemoryPlan
+from gpuens.devices.memory_plan import MemoryPlan, format_bytes
 from gpuens.forests import growing as forest_growing
 from gpuens.forests.oblique import CELLS_AT_ONCE
 from gpuens.inputs.sparse_codes import ENTRY_BYTES

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gpuens
-from gpuens.devices import memory
+from gpuens.devices import memory_plan
 from gpuens.devices.gpu_problems import driver_version
 from gpuens.kernels.runtime import native, system
 from tests.front.test_imports import PATHS, tree_of
@@ -180,7 +180,7 @@ def elsewhere(request, monkeypatch):
 
 
 def test_free_memory(elsewhere):
-    assert memory.available_memory() == FREE
+    assert system.available_memory() == FREE
     assert gpuens.devices.placement.available_memory() == FREE
 
 
@@ -190,12 +190,12 @@ def test_free_memory_that_is_unknown(elsewhere, fault):
         raise fault
 
     elsewhere.patch.setitem(sys.modules, "psutil", SimpleNamespace(virtual_memory=fail))
-    assert memory.available_memory() is None
+    assert system.available_memory() is None
 
 
 def test_small_calls(elsewhere):
     called = []
-    memory.return_freed_memory()
+    memory_plan.return_freed_memory()
     system.after_fork_in_child(lambda: called.append(1))
     assert called == []
     assert driver_version() is None

@@ -20,7 +20,6 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import fused, inlined, inner, kernel, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
-from ..grown import most_nodes
 from ..problem import (
     ABSOLUTE_ERROR,
     CartParams,
@@ -28,6 +27,7 @@ from ..problem import (
     CartTarget,
     GrownCart,
     bytes_by_row,
+    most_nodes,
 )
 from .finishing import finished
 from .nodes import find_split

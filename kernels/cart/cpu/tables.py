@@ -13,8 +13,7 @@ from ...runtime.arrays import LINE_BYTES
 from ...runtime.compilation import inlined
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE
-from ..grown import NODE
-from ..problem import ABSOLUTE_ERROR, LEAST_FEATURES, CartParams, CartTable, CartTarget
+from ..problem import ABSOLUTE_ERROR, LEAST_FEATURES, NODE, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .bins import WORD
 from .bounds import MOST_ROWS

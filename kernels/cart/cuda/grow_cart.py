@@ -41,15 +41,17 @@ from ...runtime.cuda.target import (
 )
 from ..cpu import grow_cart as host
 from ..cpu.finishing import finished
-from ..grown import LIKELY_NODES, NODE, most_nodes
 from ..problem import (
+    LIKELY_NODES,
     MOST_LARGE,
+    NODE,
     TILE,
     CartParams,
     CartTable,
     CartTarget,
     GrownCart,
     grows_on_device,
+    most_nodes,
 )
 from .control import CartLimits, limits_of, open_nodes, plant_roots
 from .cuts import sorted_lists

@@ -13,8 +13,7 @@ import numpy as np
 from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import empty, is_simulated, records_in, upload, zeros
-from ..grown import NODE
-from ..problem import CartParams, CartTable, CartTarget, has_many_bins
+from ..problem import NODE, CartParams, CartTable, CartTarget, has_many_bins
 
 MOST_SMALL = 8 if is_simulated() else 64
 """Rows of a node that a single warp looks at."""
