@@ -17,9 +17,9 @@ their place:
 raw predictions before the first round are those of ``boosting/start.py``. After each round
 ``estimators/training.py`` computes the metrics, and decides whether to stop.
 
-A loss (``gpuens/losses``) is asked for its state and its rate in a round (``at_round``,
-``safe_rate``, ``in_round``), for what the gradients of all outputs share (``shared``), for
-gradients (``gradients``) and for the values of leaves (``leaf_values``), by default Newton steps.
+A loss (``gpuens/losses``) is asked for its rate and its state in a round (``safe_rate``,
+``in_round``), for what the gradients of all outputs share (``shared``), for gradients
+(``gradients``) and for the values of leaves (``leaf_values``), by default Newton steps.
 
 Where workers share the rows of the table, every operation that sums over rows gets
 ``training.rows.workers``: without it the sum is that of this worker's rows.
@@ -145,12 +145,11 @@ class BoostingRounds(Rounds):
     def begin(self, index: int) -> Round:
         """Draw the rows of a round, and adapt the loss to it."""
         training, rows = self.training, self.training.rows
-        loss = training.loss.at_round(index)
-        rate = loss.safe_rate(training.settings.learning_rate(index))
+        rate = training.loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
         sample = self.sampler.draw(index)
         device, weight = training.device, training.whole_weight
-        loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
+        loss = training.loss.in_round(index, rows.y, rows.raw, weight, sample.rows, device)
         return Round(index, loss, rate, sample, drop)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:

@@ -121,14 +121,11 @@ class Loss:
         """Return the loss that the metric "loss" computes, the same in all rounds."""
         return self
 
-    def at_round(self: Self, index: int) -> Self:
-        """Return the loss of a round, counted from 0, before ``in_round``."""
-        return self
-
     def in_round(
-        self: Self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
-    ) -> Self:
-        """Return the loss of a round of boosting.
+        self: Self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array,
+        device: Device,
+    ) -> Self:  # fmt: skip
+        """Return the loss of a round of boosting, counted from 0.
 
         ``whole_weight`` comes from ``whole_weights``; ``sample`` (int32) holds the rows that take
         part, all if it is empty.

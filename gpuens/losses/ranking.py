@@ -141,7 +141,9 @@ class RankingLoss(Loss):
             bias = PositionBias(to_numpy(y[POSITION]), self.workers)
         return self._with(bias=bias, _known={})
 
-    def at_round(self, index: int) -> RankingLoss:
+    def in_round(
+        self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
+    ) -> RankingLoss:
         return self._with(index=index)
 
     def targets(self, y: Array, k: int, device: Device) -> Array:
@@ -235,15 +237,15 @@ class PairLoss(RankingLoss):
         return queries.longest if level is None else min(int(level), queries.longest)
 
     def in_round(
-        self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
-    ) -> PairLoss:
+        self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
+    ) -> RankingLoss:
         """Update the biases of the positions by the gradients of the round before."""
         bias = self.bias
-        if bias is not None and bias.latest is not None and bias.index < self.index:
+        if bias is not None and bias.latest is not None and bias.index < index:
             position = self._documents(y, device).position
             self._update_bias(bias, position, bias.latest, whole_weight, device)
             bias.latest = None
-        return self
+        return super().in_round(index, y, raw, whole_weight, sample, device)
 
     def _update_bias(
         self, bias: PositionBias, position: Array, both: Array, weight: Array, device: Device

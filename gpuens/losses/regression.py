@@ -253,10 +253,10 @@ class Huber(_ValuesByTree):
         raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
         empty = device.xp.empty(0, dtype=device.xp.int32)
         whole = whole_weights(weight, device, self.workers)
-        return self.in_round(y, raw, whole, empty, device)
+        return self.in_round(0, y, raw, whole, empty, device)
 
     def in_round(
-        self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
+        self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
     ) -> Huber:
         rows = sample if sample.size else slice(None)
         own_weight = selected(whole_weight, rows) if whole_weight.size else whole_weight

@@ -198,7 +198,8 @@ class StagewiseLearners:
         device = self.device
         n = rows.raw.shape[1]
         sample = draw_rows(n, self.subsample, rows.y[:0], self.seed, t, device)
-        loss = loss.in_round(rows.y, rows.raw, whole_weights(rows.weight, device), sample, device)
+        whole = whole_weights(rows.weight, device)
+        loss = loss.in_round(t, rows.y, rows.raw, whole, sample, device)
         residuals = negative_gradients(loss, rows.y, rows.raw, f"round {t + 1}", device)
         drawn = rows
         if sample.size:

@@ -180,7 +180,7 @@ def test_huber(alpha, two_heaps, seed, parameters):
     raw = np.repeat(forest.base[:, None], len(y), axis=1)
     everything = np.empty(0, np.int64), np.empty(0, np.int32)
     for t in range(forest.n_trees):
-        of_round = loss.in_round(y, raw, *everything, CPU)
+        of_round = loss.in_round(t, y, raw, *everything, CPU)
         before = of_round.mean(y, raw, weight, CPU)
         forest.slice(t, t + 1).add_to(raw, X)
         after = of_round.mean(y, raw, weight, CPU)

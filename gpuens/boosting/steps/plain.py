@@ -257,9 +257,8 @@ class Gradients:
         """Return the loss of a round for all rows, and its shared values."""
         training = self.training
         rows, device = training.rows, training.device
-        loss = training.loss.at_round(index)
-        everything = device.xp.empty(0, dtype=device.xp.int32)
-        loss = loss.in_round(rows.y, rows.raw, training.whole_weight, everything, device)
+        everything, weight = device.xp.empty(0, dtype=device.xp.int32), training.whole_weight
+        loss = training.loss.in_round(index, rows.y, rows.raw, weight, everything, device)
         return loss, loss.shared(rows.y, rows.raw, device)
 
     def _of_output(self, loss: Any, k: int, shared: Array) -> Totals:
