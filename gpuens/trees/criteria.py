@@ -269,17 +269,6 @@ def _integer_weights(weight: Array | None, n: int, multiplicity: int) -> tuple[n
     return np.maximum(np.floor(scaled + 0.5).astype(np.int64), 1), scale
 
 
-@dataclass(frozen=True)
-class NodeNumbers:
-    """Real numbers of grown nodes (see ``forest.Forest``)."""
-
-    value: np.ndarray
-    gain: np.ndarray
-    impurity: np.ndarray
-    n_samples: np.ndarray
-    cover: np.ndarray
-
-
 def host_records(records: Array) -> np.ndarray:
     """Return records on the host, uint64: libraries without such numbers hold them in int64."""
     return to_numpy(records).astype(np.uint64, copy=False)
@@ -287,8 +276,8 @@ def host_records(records: Array) -> np.ndarray:
 
 def node_numbers(
     problem: Problem, grown: GrownCart, records: Array, is_monotone: bool = False
-) -> NodeNumbers:
-    """Return the real numbers of the nodes of grown trees.
+) -> dict[str, np.ndarray]:
+    """Return the fields of a ``Forest`` that hold real numbers, for the nodes of grown trees.
 
     Parameters
     ----------
@@ -302,13 +291,13 @@ def node_numbers(
     n_parts = min(n_trees, n_nodes // NODES_TOGETHER)
     if n_parts <= 1:
         return _numbers_of(problem, grown, words, is_monotone)
-    numbers = NodeNumbers(
-        value=np.empty((n_nodes, problem.width)),
-        gain=np.empty(n_nodes),
-        impurity=np.empty(n_nodes),
-        n_samples=np.empty(n_nodes, np.int32),
-        cover=np.empty(n_nodes),
-    )
+    numbers = {
+        "value": np.empty((n_nodes, problem.width)),
+        "gain": np.empty(n_nodes),
+        "impurity": np.empty(n_nodes),
+        "n_samples": np.empty(n_nodes, np.int32),
+        "cover": np.empty(n_nodes),
+    }
 
     def fill(part: int) -> None:
         first, last = part * n_trees // n_parts, (part + 1) * n_trees // n_parts
@@ -316,8 +305,8 @@ def node_numbers(
         trees, rows = _some_trees(grown, first, last)
         own = None if words is None else words[rows]
         found = _numbers_of(problem, trees, own, is_monotone)
-        for name, values in vars(found).items():
-            getattr(numbers, name)[nodes] = values
+        for name, values in found.items():
+            numbers[name][nodes] = values
 
     map_in_threads(fill, range(n_parts), get_threads())
     return numbers
@@ -334,7 +323,7 @@ def _some_trees(grown: GrownCart, first: int, last: int) -> tuple[GrownCart, sli
 
 def _numbers_of(
     problem: Problem, grown: GrownCart, records: np.ndarray | None, is_monotone: bool
-) -> NodeNumbers:
+) -> dict[str, np.ndarray]:
     """Return the numbers of the nodes; ``records`` is None for classification."""
     statistics = grown.statistics
     if problem.n_classes:
@@ -345,9 +334,10 @@ def _numbers_of(
     weight = (packed & WEIGHT_MASK).astype(np.float64)
     cover = weight / problem.weight_scale
     gain = _quotient(grown.gain, problem.gain_unit, problem.weight_scale)
+    numbers = {"gain": gain, "n_samples": n_samples, "cover": cover}
     if records is None:
         value = (statistics & WEIGHT_MASK) / weight[:, None]
-        return NodeNumbers(value, gain, _class_impurity(problem, value), n_samples, cover)
+        return numbers | {"value": value, "impurity": _class_impurity(problem, value)}
     value = problem.centre + statistics[:, 1:] / weight[:, None] / problem.value_scale
     rows = _SampledRows(problem, grown, records)
     if problem.criterion == ABSOLUTE_ERROR:
@@ -356,7 +346,7 @@ def _numbers_of(
         rows.correct(value, weight)
     error = rows.leaf_errors(value)
     add_children_impurity(grown.offset, grown.left, grown.right, gain, error)
-    return NodeNumbers(value, gain, np.maximum(error / cover, 0.0), n_samples, cover)
+    return numbers | {"value": value, "impurity": np.maximum(error / cover, 0.0)}
 
 
 def _quotient(numbers: np.ndarray, *by: float) -> np.ndarray:

@@ -177,7 +177,7 @@ def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Arr
     is_monotone = bool(table.monotone.any())
     numbers = node_numbers(problem, grown, records, is_monotone)
     if is_monotone:
-        clip(table, problem, grown, numbers.value)
+        clip(table, problem, grown, numbers["value"])
     return Forest(
         n_features=table.n_bins.size,
         base=np.zeros(problem.width),
@@ -189,13 +189,9 @@ def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Arr
         left=grown.left,
         right=grown.right,
         category_begin=grown.category_begin,
-        value=numbers.value,
-        gain=numbers.gain,
-        impurity=numbers.impurity,
-        n_samples=numbers.n_samples,
-        cover=numbers.cover,
         categories=grown.categories,
         n_categories=np.where(table.categorical == 1, table.n_bins, 0).astype(np.int32),
+        **numbers,
     )
 
 

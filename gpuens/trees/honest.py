@@ -141,12 +141,12 @@ class Estimates:
 
     def _numbered(self, tree: Forest, grown: GrownCart, records: np.ndarray) -> Forest:
         numbers = node_numbers(self.problem, grown, records, self.is_monotone)
-        tree = replace(tree, **vars(numbers))
+        tree = replace(tree, **numbers)
         if self.problem.n_classes:
             tree = replace(tree, gain=np.maximum(impurity_decrease(tree), 0.0))
         if not self.is_monotone:
             return tree
-        value = numbers.value.copy()
+        value = numbers["value"].copy()
         clip(self.table, self.problem, tree, value)
         return replace(tree, value=value)
 
