@@ -199,11 +199,14 @@ def _tree_of(field: Field, n_features: int, single: bool) -> SourceTree:
                 children, default_left = children[::-1], not default_left
         left[place], right[place] = children
         missing_left[place] = default_left
-    members, goes_left = zip(*sets.values(), strict=True) if sets else ((), ())
     return SourceTree(
         feature=feature, threshold=threshold, missing_left=missing_left, left=left, right=right,
         value=_values_of(leaves, nodes), gain=gain, cover=cover, n_samples=n_samples,
-        sets=CategorySets.of(np.array([*sets], np.int64), [*members], np.array(goes_left, bool)),
+        sets=CategorySets.of(
+            np.array([*sets], np.int64),
+            [of_node for of_node, _ in sets.values()],
+            np.array([goes_left for _, goes_left in sets.values()], bool),
+        ),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class RankingLoss(Loss):
 
     def in_round(
         self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
-    ) -> RankingLoss:
+    ) -> Self:
         return self._with(index=index)
 
     def targets(self, y: Array, k: int, device: Device) -> Array:
@@ -238,7 +238,7 @@ class PairLoss(RankingLoss):
 
     def in_round(
         self, index: int, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
-    ) -> RankingLoss:
+    ) -> Self:
         """Update the biases of the positions by the gradients of the round before."""
         bias = self.bias
         if bias is not None and bias.latest is not None and bias.index < index:

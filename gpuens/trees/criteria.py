@@ -276,7 +276,7 @@ def host_records(records: Array) -> np.ndarray:
 
 def node_numbers(
     problem: Problem, grown: GrownCart, records: Array, is_monotone: bool = False
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Return the fields of a ``Forest`` that hold real numbers, for the nodes of grown trees.
 
     Parameters
@@ -291,7 +291,7 @@ def node_numbers(
     n_parts = min(n_trees, n_nodes // NODES_TOGETHER)
     if n_parts <= 1:
         return _numbers_of(problem, grown, words, is_monotone)
-    numbers = {
+    numbers: dict[str, Any] = {
         "value": np.empty((n_nodes, problem.width)),
         "gain": np.empty(n_nodes),
         "impurity": np.empty(n_nodes),
@@ -323,7 +323,7 @@ def _some_trees(grown: GrownCart, first: int, last: int) -> tuple[GrownCart, sli
 
 def _numbers_of(
     problem: Problem, grown: GrownCart, records: np.ndarray | None, is_monotone: bool
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Return the numbers of the nodes; ``records`` is None for classification."""
     statistics = grown.statistics
     if problem.n_classes:
@@ -334,7 +334,7 @@ def _numbers_of(
     weight = (packed & WEIGHT_MASK).astype(np.float64)
     cover = weight / problem.weight_scale
     gain = _quotient(grown.gain, problem.gain_unit, problem.weight_scale)
-    numbers = {"gain": gain, "n_samples": n_samples, "cover": cover}
+    numbers: dict[str, Any] = {"gain": gain, "n_samples": n_samples, "cover": cover}
     if records is None:
         value = (statistics & WEIGHT_MASK) / weight[:, None]
         return numbers | {"value": value, "impurity": _class_impurity(problem, value)}
