@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -27,6 +25,7 @@ from gpuens.kernels.growth.reference import grow as reference_grow
 from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from tests.support.lanes import few
+from tests.trees.test_inputs import LAYOUTS as OF_TREES
 
 NAN = float("nan")
 DEPTHWISE = {"max_leaf_nodes": None, "max_depth": 4}
@@ -204,21 +203,8 @@ def test_more_trees_than_histograms_may_be_kept(monkeypatch):
 
 
 LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
-    "F order": np.asfortranarray,
-    "float64": lambda X: X.astype(np.float64),
-    "every second column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "reversed twice": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
-    "big endian": lambda X: X.astype(">f4"),
-    "read-only": lambda X: np.frombuffer(X.tobytes(), X.dtype).reshape(X.shape),
-    "objects": lambda X: X.astype(object),
-    "list": lambda X: X.tolist(),
-    "masked": lambda X: np.ma.masked_invalid(X),
-    "pandas": pd.DataFrame,
-    "pandas nullable": lambda X: pd.DataFrame(X).convert_dtypes(),
-    "polars": pl.DataFrame,
-    "pyarrow": lambda X: pa.table(list(X.T.copy()), names=[f"f{i}" for i in range(X.shape[1])]),
-    "torch": lambda X: pytest.importorskip("torch").from_numpy(X),
-}
+    name: layout for name, layout in OF_TREES.items() if not name.startswith("sparse")
+} | {"pandas nullable": lambda X: pd.DataFrame(X).convert_dtypes()}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
