@@ -170,11 +170,6 @@ class Voting(Combination):
         share, strata = self.validation_fraction, self._strata(target)
         return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
 
-    def _fitted(self, data: TrainingSet) -> list[Any]:
-        kept = self._kept()
-        messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
-        return data.fit(kept, messages, self.n_jobs)
-
     def _prefitted(self) -> list[Any]:
         for name, estimator in self._kept():
             require_fitted(name, estimator)
