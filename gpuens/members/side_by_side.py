@@ -152,7 +152,12 @@ def train_side_by_side(
     for kind, n_at_once, numbers in planned_groups(estimators, X, y, n_threads, most):
         n_at_once = min(n_at_once, len(numbers))
         group = kind(n_at_once, len(numbers), n_threads)
-        found = run_in_group(group, [fits[k][1] for k in numbers], n_at_once)
+        functions = [fits[k][1] for k in numbers]
+        if n_at_once == 1:
+            with group.here():
+                found = [function() for function in functions]
+        else:
+            found = run_in_group(group, functions, n_at_once)
         results.update(zip(numbers, found, strict=True))
     return [results[k] for k in range(len(fits))]
 
@@ -166,7 +171,7 @@ def run_in_group(
     The interpreter starts no threads once it is ending: they are then called one by one, maybe a
     second time.
     """
-    if n_at_once > 1 and not in_python.get():
+    if not in_python.get():
         with ThreadPoolExecutor(n_at_once) as pool:
             try:
                 if futures := _started(pool, group, functions):
@@ -176,8 +181,7 @@ def run_in_group(
                 pool.shutdown(cancel_futures=True)
                 raise first from first.__cause__  # in place of what it has ended other models with
             group.end()
-            group = TrainingGroup()
-    with group.here():
+    with TrainingGroup().here():
         return [function() for function in functions]
 
 
