@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=292, files=67, folders=22, switches=381),
-    "random forest": Reading(functions=203, files=42, folders=16, switches=264),
+    "gradient boosting": Reading(functions=293, files=67, folders=22, switches=381),
+    "random forest": Reading(functions=204, files=43, folders=16, switches=266),
 }
 
 
