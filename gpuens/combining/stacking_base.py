@@ -71,7 +71,9 @@ STACKING = """Parameters
           should be others than those that the members were fitted on.
     <method>n_jobs : int or None, default=None
         Processes that fit members of other packages, through joblib; None is 1. Members of this
-        package use all threads in any case. The model does not depend on it.
+        package use the threads that their own ``n_jobs`` allow in any case: on small tables several
+        are trained side by side, one on each, and on a GPU boosted ones grow together. The model
+        does not depend on it.
     passthrough : bool, default=False
         Whether the meta-model gets X beside the predictions.
     verbose : bool or int, default=0
