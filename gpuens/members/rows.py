@@ -220,7 +220,8 @@ def run_fits(fits: Sequence[Fit], rows: MemberRows, target: Any, n_jobs: int | N
     stays = [is_own(estimator) for estimator, _ in fits]
     own = [fit for fit, here in zip(fits, stays, strict=True) if here]
     others = [fit for fit, here in zip(fits, stays, strict=True) if not here]
-    away = Parallel(n_jobs=n_jobs if rows.home == CPU else 1)(delayed(fit)() for _, fit in others)
+    jobs = n_jobs if others and rows.home == CPU else 1
+    away = Parallel(n_jobs=jobs)(delayed(fit)() for _, fit in others)
     n_threads = threads_of_models([estimator for estimator, _ in own])
     results = iter(away), iter(train_side_by_side(own, rows.X, target, n_threads))
     return [next(results[here]) for here in stays]

@@ -215,8 +215,8 @@ def planned_groups(
     of_each = {id(own): own for own in estimators}
     planned = {key: _kind_and_room(own, X, y, most, is_large) for key, own in of_each.items()}
     found: dict[type[TrainingGroup], list[int]] = {}
-    for k, own in enumerate(estimators):
-        found.setdefault(planned[id(own)][0], []).append(k)
+    for k, model in enumerate(estimators):
+        found.setdefault(planned[id(model)][0], []).append(k)
     groups = []
     for kind, numbers in found.items():
         n_at_once = (kind.most or n_threads) if most is None or kind.most is None else most
@@ -235,9 +235,9 @@ def _kind_and_room(
     of_gpu = None if most == 1 else getattr(estimator, "_group_on_gpu", lambda X: None)(X)
     if of_gpu is None and is_large:
         return TrainingGroup, None  # one at a time anyway
-    if of_gpu is not None and (room := trainings_at_once(estimator, X, y, of_gpu.copied)):
-        return of_gpu, room
-    return TrainingGroup, trainings_at_once(estimator, X, y)
+    kind = of_gpu or TrainingGroup
+    room = trainings_at_once(estimator, X, y, kind.copied)
+    return TrainingGroup if room is None else kind, room
 
 
 def trainings_at_once(
