@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -31,6 +31,8 @@ the estimator comes first."""
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
 UNKNOWN_CELL_BYTES = 64
+"""Bytes of a value of a table on a GPU that a training without a plan is taken to need."""
+SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class TrainingGroup:
@@ -175,7 +177,7 @@ def run_in_group(
         with ThreadPoolExecutor(n_at_once) as pool:
             try:
                 if futures := _started(pool, group, functions):
-                    return [future.result() for future in futures]
+                    return [_result_of(future) for future in futures]
             except BaseException as error:
                 first = group.end() or error
                 pool.shutdown(cancel_futures=True)
@@ -202,6 +204,14 @@ def _started(
         return [pool.submit(context.run, configured, function) for context, function in started]
     except RuntimeError:
         return []
+
+
+def _result_of(future: Future[Result]) -> Result:
+    """Return the result of a future. Not every system wakes a thread for Ctrl-C that waits for a
+    lock: it looks up by itself now and then."""
+    while not future.done():
+        wait([future], SECONDS_BETWEEN_LOOKS)
+    return future.result()
 
 
 def planned_groups(
