@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, overload
 
@@ -24,23 +23,16 @@ from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
-from .boosting.steps.many_models import Meeting, run_together
 from .combining.out_of_fold import check_decisions, check_method, in_order, order_of
 from .devices.lazy_tables import require_in_memory
-from .devices.placement import gpu_of, on_host, places_beside
-from .devices.threads import map_in_threads
+from .devices.placement import gpu_of, on_host
 from .estimators.base import PACKAGE, PAGE
 from .estimators.docstrings import documented
 from .estimators.nothing_learned import warn_user
 from .estimators.parameters import threads_of
-from .estimators.training import one_of_many
 from .inputs.labels import as_classes
-from .members.fitting import takes_threads
-from .memory_plans import fits_together, trainings_at_once
+from .members.side_by_side import TrainingGroup, planned_groups, train_side_by_side
 from .tuning.host_scoring import scoring_on_host
-
-CELLS_WORTH_THREADS = 2_000_000
-"""Tables with more cells than this keep all threads busy one at a time."""
 
 SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
         What decides: the name of a scorer of scikit-learn or a function ``(estimator, X, y) ->
@@ -157,16 +149,14 @@ def fit_many(
         tuple(a if a is None or train is None else _safe_indexing(a, train) for a in columns)
         for train, _ in parts
     ]
-    tasks = [
-        (clone(setting), part, f"From the fit of setting {s} to fold {k}, counted from 0.")
+    names = "From the fit of setting {} to fold {}, counted from 0."
+    fits = [
+        (setting, partial(_fit, clone(setting), part, names.format(s, k)))
         for s, setting in enumerate(settings)
         for k, part in enumerate(rows)
     ]
-    n_together = fits_together(settings, X, y, n_jobs)
-    if n_together > 1:
-        models = run_together([partial(_fit, *task) for task in tasks], n_together)
-    else:
-        models = _fit_in_threads(tasks, _fits_side_by_side(settings, X, y, n_jobs))
+    n_threads = threads_of(n_jobs)
+    models = train_side_by_side(fits, X, y, n_threads, None if n_jobs is None else n_threads)
     found = [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
     if method is None or order is None:
         return found
@@ -183,52 +173,6 @@ def _fit(model: Any, columns: tuple[Any, ...], name: str) -> Any:
     except Exception as error:
         error.add_note(name)
         raise
-
-
-def _fit_in_threads(tasks: Sequence[tuple[Any, tuple[Any, ...], str]], n_threads: int) -> list[Any]:
-    """Fit models, each on a thread of its own."""
-    side_by_side = n_threads > 1
-    place = places_beside() if side_by_side else nullcontext
-
-    def fit(task: tuple[Any, tuple[Any, ...], str]) -> Any:
-        with place(), _on_one_thread(task[0], side_by_side), _among_many():
-            return _fit(*task)
-
-    return map_in_threads(fit, tasks, n_threads)
-
-
-def _fits_side_by_side(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int:
-    """Return how many models to train at a time: one where a table is large enough to keep all
-    threads busy, and on a GPU no more than its free memory holds."""
-    n_threads = threads_of(n_jobs)
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    if n_threads == 1 or int(np.prod(shape)) > CELLS_WORTH_THREADS:
-        return 1
-    room = trainings_at_once(estimators, X, y)
-    return n_threads if room is None else min(n_threads, room)
-
-
-@contextmanager
-def _on_one_thread(model: Any, wanted: bool) -> Iterator[None]:
-    """Make a model train on one thread, and restore its ``n_jobs`` afterwards."""
-    if not (wanted and takes_threads(model)):
-        yield
-        return
-    before, model.n_jobs = model.n_jobs, 1
-    try:
-        yield
-    finally:
-        model.n_jobs = before
-
-
-@contextmanager
-def _among_many() -> Iterator[None]:
-    """Have Ctrl-C end all trainings in place of the one that is at work."""
-    before = one_of_many.set(True)
-    try:
-        yield
-    finally:
-        one_of_many.reset(before)
 
 
 def _settings(estimators: Any, param_grid: Any) -> list[Any]:
@@ -266,35 +210,24 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[tuple[Any, Any]]:
 
 
 class _ThreadsHere(ThreadingBackend):
-    """joblib's threads, which work on the GPU that was current at its creation; with a ``meeting``
-    the models that they fit grow together."""
+    """joblib's threads, in which the models of a group are trained."""
 
-    def __init__(self, meeting: Meeting | None = None) -> None:
+    def __init__(self, group: TrainingGroup) -> None:
         super().__init__()
-        self._place, self._meeting = places_beside(), meeting
+        self._group = group
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        error = self._meeting and self._meeting.end()
+        error = self._group.end()
         super().abort_everything(ensure_ready)
         if error and error is not sys.exception():
             raise error from error.__cause__  # in place of what it has ended other models with
 
     def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
-        return super().submit(self._placed(func), callback)
+        return super().submit(self._group.taking_part_in(func), callback)
 
     def apply_async(self, func: Callable[[], Any], callback: Any = None) -> Any:
         """``submit`` by its name before joblib 1.5."""
-        return super().apply_async(self._placed(func), callback)
-
-    def _placed(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        if self._meeting is not None:
-            return self._meeting.taking_part_in(function)
-
-        def placed() -> Any:
-            with self._place():
-                return function()
-
-        return placed
+        return super().apply_async(self._group.taking_part_in(func), callback)
 
 
 class _SameFolds:
@@ -318,6 +251,7 @@ class _SideBySide:
     verbose: Any
     error_score: Any
     refit: Any
+    _group: TrainingGroup
     _checked_cv_orig: Any
     _doc_link_module = PACKAGE
     _doc_link_template = PAGE
@@ -361,34 +295,23 @@ class _SideBySide:
             )
         require_in_memory(X, "X")
         require_in_memory(y, "y")
-        meeting, n_threads = None, fits_together([self.estimator], X, y, self.n_jobs)
-        if n_threads > 1:
-            meeting = Meeting()
-        else:
-            n_threads = _fits_side_by_side([self.estimator], X, y, self.n_jobs)
-        side_by_side = n_threads > 1
+        n_threads = threads_of(self.n_jobs)
+        most = None if self.n_jobs is None else n_threads
+        ((kind, n_at_once, _),) = planned_groups([self.estimator], X, y, n_threads, most)
         on_host_too = {name: on_host(value) for name, value in params.items()}
-        before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
-        is_own, verbose = takes_threads(estimator), self.verbose
+        before, scoring, verbose = self.n_jobs, self.scoring, self.verbose
         try:
-            if side_by_side:
-                self.n_jobs = n_threads
-                if is_own:
-                    self.estimator = clone(estimator).set_params(n_jobs=1)
-            else:
-                self.n_jobs = 1
+            self.n_jobs, self._group = n_at_once, kind(n_at_once, n_threads=n_threads)
             if gpu_of(X) is not None:
                 self.scoring = scoring_on_host(scoring)
             self._reports, self.verbose = verbose == 1, 0 if verbose == 1 else verbose
-            with parallel_config(backend=_ThreadsHere(meeting)):
-                y = as_classes(on_host(y)) if is_classifier(estimator) else on_host(y)
+            with parallel_config(backend=_ThreadsHere(self._group)):
+                y = as_classes(on_host(y)) if is_classifier(self.estimator) else on_host(y)
                 super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:
-            self.n_jobs, self.estimator, self.scoring = before, estimator, scoring
-            self.verbose = verbose
-            vars(self).pop("_reports", None)
-        if is_own and hasattr(self, "best_estimator_"):
-            self.best_estimator_.set_params(n_jobs=estimator.n_jobs)
+            self.n_jobs, self.scoring, self.verbose = before, scoring, verbose
+            for name in ("_reports", "_group"):
+                vars(self).pop(name, None)
         return self
 
     def _evaluate(self, settings: Sequence[Any], evaluate_candidates: Callable[..., Any]) -> None:
@@ -400,7 +323,7 @@ class _SideBySide:
                 more = len(settings) if all_failed else max(self.n_jobs, done // 8)
                 done = min(done + more, len(settings))
                 try:
-                    with _among_many():
+                    with self._group.here():
                         found = evaluate_candidates(settings[begin:done], cv=folds)
                 except ValueError as error:
                     if done == len(settings) or not re.match(ALL_FAILED, str(error)):

@@ -205,7 +205,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         own = grown_on.asarray(rows_of_share(target, workers))
         with of_ensemble():
             self.estimators_ = members + fit_members(
-                base, plan, new, values, own, grown_on, self.n_jobs, self.verbose, of_ensemble
+                base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
             )
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]

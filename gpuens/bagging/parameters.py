@@ -47,14 +47,16 @@ BAGGING = """Parameters
         Where and how members are fitted.
     n_jobs : int or None, default=None
         Processes that fit members and predict with them, through joblib; None is 1. Members of
-        this package are fitted in threads. Members on a GPU work one after the other. The model
-        does not depend on it.
+        this package are fitted in so many threads, with 1 in those that the estimator itself
+        takes: on small tables several side by side, one on each, and boosted ones together on a
+        GPU. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
         same call gives the same model.
     verbose : int, default=0
-        The verbosity of joblib, where members are fitted one by one; if not zero, where the work
-        runs is printed too.
+        The verbosity of joblib for members of other packages; those of this one are printed when
+        they are fitted, unless they grow as one batch. If not zero, where the work runs is printed
+        too.
     warm_start : bool, default=False
         Whether ``fit`` keeps the existing members and adds those that are missing, drawn as if
         all had been fitted at once.

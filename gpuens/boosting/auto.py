@@ -119,7 +119,7 @@ class FoldsTogether(Rounds):
 
     def __init__(self, folds: Sequence[HeldOutRows]) -> None:
         self._folds, self._n_rounds = folds, 0
-        self._meeting = meeting_here.get() or Meeting(1)
+        self._meeting = meeting_here.get() or Meeting(1, 1)
         # An earlier search may have asked for a round that it did not need. Other models of the
         # meeting may have finished it, so that it must not be asked for again.
         for fold in folds:

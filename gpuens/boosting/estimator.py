@@ -35,7 +35,9 @@ from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, r
 from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
+from ..members.side_by_side import TrainingGroup
 from ..tables.binned_table import BinnedTable
+from ..tables.planned import planned_table
 from ..tables.streaming import streamed
 from .auto import best_training, draw_folds
 from .data.auto_values import (
@@ -47,6 +49,7 @@ from .data.auto_values import (
     with_rounds_found,
 )
 from .data.memory import boosting_plan
+from .data.planning import plan_of_training
 from .data.reading import ReadsRows
 from .data.sharing import (
     callbacks_of_all,
@@ -70,7 +73,7 @@ from .round_data import BoostingResult, RawRows, RoundSettings, Training, Traini
 from .rounds import BoostingRounds
 from .start import base_of
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
-from .steps.many_models import RoundsTogether, can_meet, meeting_here
+from .steps.many_models import RoundsTogether, can_meet, group_on_gpu, meeting_here
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
@@ -83,6 +86,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
     _keeps_sparse = True
+    _grows_among_workers = True
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(
@@ -187,6 +191,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         n_trees = n_targets * np.size(1 if levels is None else levels)
         n_rounds = FEWEST_ROUNDS if is_auto(self.n_estimators) else self.n_estimators
         return boosting_work(size_of(X), n_trees).times(n_rounds)
+
+    def _memory_plan(
+        self, X: Any, y: Any = None, sample_weight: Any = None, n_outputs: int | None = None,
+        n_workers: int | None = None,
+    ) -> MemoryPlan:  # fmt: skip
+        """Return the memory that ``fit`` would take; see ``gpuens.memory_plan``."""
+        wanted = self.device if n_workers is None else "cpu"
+        table = planned_table(self, wanted, X, y, sample_weight, n_outputs, n_workers)
+        return plan_of_training(self, table)
+
+    def _group_on_gpu(self, X: Any) -> type[TrainingGroup] | None:
+        return group_on_gpu(self, X)
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,15 @@ from ..devices.placement import Device
 from ..estimators.base import Savable
 from ..inputs.arrays import require_shape
 from ..members.fitting import input_tags
-from ..members.rows import MemberRows, Metadata, home_of, readable
+from ..members.rows import (
+    Fit,
+    MemberRows,
+    Metadata,
+    TrainingSet,
+    home_of,
+    readable,
+    run_fits,
+)
 
 DROPPED = "drop"
 """Replaces an estimator that takes no part."""
@@ -252,6 +261,18 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
     def _fitted_members(self) -> list[tuple[str, Any]]:
         """Return the fitted members by name, whatever ``estimators`` is now."""
         return list(zip(self._member_names, self.estimators_, strict=True))
+
+    def _fits(self, data: TrainingSet) -> list[Fit]:
+        """Return the fits of clones of all members to all rows."""
+        pairs = enumerate(self._kept())
+        return [
+            (own, partial(data.fit_one, name, own, self._message(name, number)))
+            for number, (name, own) in pairs
+        ]
+
+    def _fitted(self, data: TrainingSet) -> list[Any]:
+        """Return clones of all members, fitted to all rows."""
+        return run_fits(self._fits(data), data.rows, data.target, self.n_jobs)
 
     def _message(self, name: str, number: int) -> str:
         """Return the message to print about the fit of a member."""

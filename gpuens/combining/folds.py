@@ -110,6 +110,11 @@ def _row_numbers(rows: Any) -> np.ndarray:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
 
 
+def searches_rounds(estimator: Any) -> bool:
+    """Return whether an estimator searches for its number of rounds, which its copies need."""
+    return hasattr(estimator, "_with_rounds_found") and estimator.n_estimators == "auto"
+
+
 def without_search(estimator: Any, fitted: Any, X: Any) -> Any:
     """Return what to fit on the folds: the estimator, or if it has searched for its number of
     rounds when it was fitted to all rows X, one that trains as many without a search."""

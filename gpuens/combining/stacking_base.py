@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,18 +20,20 @@ from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, 
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
-from ..members.classes import check_classes, check_shares, check_width, codes_of
+from ..members.classes import check_width
 from ..members.fitting import input_tags
 from ..members.rows import (
+    Fit,
     MemberRows,
     TrainingSet,
     fit_one,
     home_of,
-    in_processes,
     require_fitted,
+    run_fits,
     takes_weights,
 )
 from .base import Combination, check_estimators, may_be, routing_enabled
+from .columns import METHODS, columns_of, fit_and_ask, method_of
 from .folds import (
     PREFIT,
     Fold,
@@ -40,6 +43,7 @@ from .folds import (
     is_holdout,
     require_classes,
     rows_asked,
+    searches_rounds,
     without_search,
 )
 
@@ -67,7 +71,9 @@ STACKING = """Parameters
           should be others than those that the members were fitted on.
     <method>n_jobs : int or None, default=None
         Processes that fit members of other packages, through joblib; None is 1. Members of this
-        package use all threads in any case. The model does not depend on it.
+        package use the threads that their own ``n_jobs`` allow in any case: on small tables several
+        are trained side by side, one on each, and on a GPU boosted ones grow together. The model
+        does not depend on it.
     passthrough : bool, default=False
         Whether the meta-model gets X beside the predictions.
     verbose : bool or int, default=0
@@ -96,9 +102,6 @@ STACKING = """Parameters
     feature_names_in_ : ndarray of str
         Only where X had column names."""
 
-
-METHODS = ("predict_proba", "decision_function", "predict")
-"""Methods that ``stack_method="auto"`` looks for, in this order."""
 
 RULES = {
     "n_jobs": JOBS,
@@ -195,8 +198,7 @@ class Stacking(Combination):
             columns = self._columns(data.rows)
         else:
             folds, rows, order = self._folds(data, groups)
-            self._set_members(self._fitted(data))
-            columns = self._out_of_fold(data, folds, order)
+            columns = self._fit_with_folds(data, folds, order)
             data = data.part(rows)
         self._n_columns = [part.shape[1] for part in columns]
         self._fit_final(self._beside(columns, data.rows), data)
@@ -210,11 +212,6 @@ class Stacking(Combination):
             check_width(self, name, estimator)
         return [estimator for _, estimator in self._kept()]
 
-    def _fitted(self, data: TrainingSet) -> list[Any]:
-        kept = self._kept()
-        messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
-        return data.fit(kept, messages, self.n_jobs)
-
     def _folds(self, data: TrainingSet, groups: Any) -> tuple[list[Fold], np.ndarray, np.ndarray]:
         """Return the folds, the rows that they predict, and how to order their predictions."""
         classes, target = self._classes(), to_numpy(data.target)
@@ -225,21 +222,36 @@ class Stacking(Combination):
         self._require_classes(rows, data.target, "that the folds of cv predict")
         return folds, rows, order
 
-    def _out_of_fold(
+    def _fit_with_folds(
         self, data: TrainingSet, folds: Sequence[Fold], order: np.ndarray
     ) -> list[Array]:
-        """Return each member's predictions of the rows outside of its folds, in this order."""
-        home, classes = data.rows.home, self._classes()
-        members = zip(self._kept(), self.estimators_, self.stack_method_, strict=True)
-        tasks = [
-            (name, without_search(estimator, fitted, data.rows.X), data, *fold, method, classes)
-            for (name, estimator), fitted, method in members
+        """Fit the members, and beside them copies to the folds; return what these predict for the
+        other rows, in this order. Only where members search for their rounds do copies follow."""
+        home, estimators = data.rows.home, [own for _, own in self._kept()]
+        n_members, n_folds = len(estimators), len(folds)
+        at_once = [k for k, own in enumerate(estimators) if not searches_rounds(own)]
+        later = [k for k in range(n_members) if k not in at_once]
+        fits = self._fits(data) + self._fits_to_folds(data, folds, at_once, estimators)
+        found = run_fits(fits, data.rows, data.target, self.n_jobs)
+        members, parts = found[:n_members], found[n_members:]
+        self._set_members(members)
+        pairs = zip(estimators, members, strict=True)
+        copies = [without_search(own, fitted, data.rows.X) for own, fitted in pairs]
+        fits = self._fits_to_folds(data, folds, later, copies)
+        parts += run_fits(fits, data.rows, data.target, self.n_jobs)
+        begins, on_device = np.argsort([*at_once, *later]) * n_folds, home.asarray(order)
+        return [home.xp.concat(parts[k : k + n_folds])[on_device] for k in begins.tolist()]
+
+    def _fits_to_folds(
+        self, data: TrainingSet, folds: Sequence[Fold], numbers: list[int], copies: list[Any]
+    ) -> list[Fit]:
+        """Return the fits of copies of some members to the folds."""
+        names, classes = self._kept_names(), self._classes()
+        return [
+            (own, partial(fit_and_ask, name, own, data, *fold, method, classes))
+            for name, own, method in ((names[k], copies[k], self.stack_method_[k]) for k in numbers)
             for fold in folds
         ]
-        parts = in_processes(fit_and_ask, tasks, self.n_jobs, home)
-        on_device = home.asarray(order)
-        firsts = range(0, len(parts), len(folds))
-        return [home.xp.concat(parts[k : k + len(folds)])[on_device] for k in firsts]
 
     def _require_classes(self, rows: np.ndarray, target: Array, where: str) -> None:
         classes = self._classes()
@@ -411,90 +423,3 @@ def check_stacking_parameters(stack: Any, groups: Any) -> None:
         raise ValueError(
             f"'final_estimator' parameter should be a {stack._final_kind}. Got {final}"
         )
-
-
-def method_of(name: str, estimator: Any, wanted: str) -> str:
-    """Return the method that a member predicts with. Raises a ValueError if it has none of those
-    wanted."""
-    methods = METHODS if wanted == "auto" else (wanted,)
-    for method in methods:
-        if hasattr(estimator, method):
-            return method
-    raise ValueError(
-        f"Underlying estimator {name} does not implement the method {' or '.join(methods)}. Its "
-        f"class is {type(estimator).__name__}; choose another stack_method, or drop it."
-    )
-
-
-def columns_of(
-    name: str, member: Any, method: str, rows: MemberRows, classes: Any, labels: bool
-) -> Array:
-    """Return the predictions of a member as columns.
-
-    Parameters
-    ----------
-    name : str
-    member : fitted estimator
-    method : {"predict_proba", "decision_function", "predict"}
-    rows : MemberRows
-    classes : ndarray, list of ndarrays (several labels) or None (regression)
-    labels : bool
-        Whether a classifier without ``classes_`` predicts labels, not numbers.
-
-    Returns
-    -------
-    float64, shape (n_rows, n_columns), on the device of ``rows``
-        Probabilities of two classes are one column, those of the second.
-
-    Raises
-    ------
-    ValueError
-        The answer has a wrong shape, holds NaN or infinity, or the member knows other classes.
-    """
-    home = rows.home
-    answer = getattr(member, method)(rows.table(member))
-    if isinstance(classes, np.ndarray):
-        check_classes(name, member, classes)
-        if method == "predict" and hasattr(member, "classes_"):
-            answer = codes_of(answer, member, classes, home, labels)
-    columns = _as_columns(answer, home)
-    if columns.shape[0] != rows.n:
-        raise ValueError(
-            f"The member {name!r} gives {columns.shape[0]} rows for {rows.n} rows of X by {method}."
-        )
-    if method == "predict_proba" and isinstance(classes, np.ndarray):
-        check_shares(name, columns, rows.n, len(classes))
-        columns = columns[:, 1:] if len(classes) == 2 else columns
-    if not bool(abs(columns).max() < np.inf):
-        raise ValueError(
-            f"The member {name!r} predicts NaN or infinity by {method}. Drop it, or fix its "
-            "input data."
-        )
-    return columns
-
-
-def _as_columns(answer: Array, home: Device) -> Array:
-    if isinstance(answer, list) and answer and getattr(answer[0], "ndim", 0) == 2:
-        # Probabilities of several labels, one array each: the first columns follow from the others.
-        return home.xp.concat([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
-    columns = home.asarray(answer, np.float64)
-    return columns.reshape(columns.shape[0], -1)
-
-
-def fit_and_ask(
-    name: str,
-    estimator: Any,
-    data: TrainingSet,
-    seen: np.ndarray,
-    asked: np.ndarray,
-    method: str,
-    classes: Any,
-) -> Array:
-    """Fit a clone of an estimator on some rows, and let it predict others.
-
-    Returns
-    -------
-    float64, shape (n_asked, n_columns), on the device of ``data``
-    """
-    member = fit_one(*data.part(seen).task(name, estimator))
-    return columns_of(name, member, method, data.rows.part(asked), classes, labels=False)

@@ -40,7 +40,9 @@ VOTING = """Parameters
           called with predictions, targets, weights of the rows or None, and ``loss=``.
     n_jobs : int or None, default=None
         Processes that fit members of other packages, through joblib; None is 1. Members of this
-        package use all threads in any case. The model does not depend on it.
+        package use the threads that their own ``n_jobs`` allow in any case: on small tables several
+        are trained side by side, one on each, and on a GPU boosted ones grow together. The model
+        does not depend on it.
     <flatten>verbose : bool or int, default=False
         Whether to print how long the fit of each member took.
     prefit : bool, default=False
@@ -169,11 +171,6 @@ class Voting(Combination):
         """Split into rows to fit on and rows to learn the weights from."""
         share, strata = self.validation_fraction, self._strata(target)
         return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
-
-    def _fitted(self, data: TrainingSet) -> list[Any]:
-        kept = self._kept()
-        messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
-        return data.fit(kept, messages, self.n_jobs)
 
     def _prefitted(self) -> list[Any]:
         for name, estimator in self._kept():

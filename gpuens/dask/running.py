@@ -16,7 +16,7 @@ from distributed import Client, Future, KilledWorker
 
 from ..cluster.rendezvous import Place
 from ..cluster.ring import WorkerLostError
-from ..cluster.rows import pieces_of, ranges_of
+from ..tables.worker_rows import pieces_of, ranges_of
 from . import on_scheduler
 from .collections import length_of, rows_of
 from .worker import Job, fingerprint_of, forget, imported, open_door, snapshot_of, train

@@ -7,6 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -252,13 +253,20 @@ def seed_of(random_state: Any) -> int:
 
 
 def threads_of(n_jobs: Any) -> int:
-    """Return the number of threads that ``n_jobs`` means: None and -1 are all, -2 all but one."""
-    if n_jobs is None:
-        return available_threads()
+    """Return the number of threads that ``n_jobs`` means: None and -1 are all, -2 all but one. A
+    training beside others gets no more than its share."""
     JOBS.check("n_jobs", n_jobs)
-    if n_jobs < 0:
-        return max(1, available_threads() + 1 + int(n_jobs))
-    return int(n_jobs)
+    n_threads = available_threads() if n_jobs is None else int(n_jobs)
+    if n_threads < 0:
+        n_threads = max(1, available_threads() + 1 + n_threads)
+    share = share_of_threads.get()
+    return n_threads if share is None else min(n_threads, share())
+
+
+share_of_threads: ContextVar[Callable[[], int] | None] = ContextVar(
+    "share_of_threads", default=None
+)
+"""Returns how many threads a training that is one of several side by side may keep busy."""
 
 
 def monotone_constraints(

@@ -134,8 +134,17 @@ class TrainingResult:
     error: Exception | None = None
 
 
-one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
-"""Whether this training is one of many, all of which Ctrl-C ends."""
+group_here: ContextVar[Any] = ContextVar("group_here", default=None)
+"""The group of trainings (see ``members.side_by_side``) that this one is part of, all of which
+Ctrl-C ends."""
+
+
+def stop_with_group() -> None:
+    """Raise a KeyboardInterrupt if the group that this training is part of has ended: Ctrl-C does
+    not reach its thread."""
+    group = group_here.get()
+    if group is not None and group.has_ended:
+        raise KeyboardInterrupt
 
 
 def rounds_in_words(n_rounds: int, patience: int | None = None, data: str = "") -> str:
@@ -208,6 +217,7 @@ def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
 
     try:
         for index in range(plan.first, plan.n_rounds if goes_on() else plan.first):
+            stop_with_group()
             try:
                 started = rounds.start(index)
             except Exception:
@@ -224,7 +234,7 @@ def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
     except KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
             goes_on()
-        if course.done == 0 or one_of_many.get():
+        if course.done == 0 or group_here.get() is not None:
             raise
         course.interrupt()
     return course.end()

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..callbacks import ProgressBar, TrainingState
 from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE, format_bytes
 from ..devices.placement import Device, to_numpy
-from ..estimators.training import one_of_many
+from ..estimators.training import group_here
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
@@ -255,7 +255,7 @@ class ForestGrower:
                 if after_batch is not None:
                     after_batch(i, tree, None)
         except KeyboardInterrupt:
-            if not grown or one_of_many.get():
+            if not grown or group_here.get() is not None:
                 raise
         return Forest.concatenate(grown)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -31,8 +32,7 @@ from ..forest.forest import Forest
 from ..inputs.arrays import is_frame, read_table, require_readable, require_shape, require_two_axes
 from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
-
-Context = Callable[[], AbstractContextManager[None]]
+from .side_by_side import is_own, threads_of_models, train_side_by_side
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 """Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
@@ -177,7 +177,6 @@ def fit_members(
     device: Device,
     n_jobs: int | None,
     verbose: int,
-    context: Context,
 ) -> list[Any]:
     """Fit members of a bag, each on its own rows and features.
 
@@ -192,10 +191,8 @@ def fit_members(
     device : Device
         Of y, and of X unless ``grows_batches``, which reads X wherever it is.
     n_jobs, verbose
-        As for joblib, where the members are fitted one by one on the host. Members of this package
-        get a thread each and share X; others, which may hold Python's lock, a process.
-    context : () -> context manager
-        Entered in these threads, which begin without the context of the one that starts them.
+        Members of this package share X and, where n_jobs is 1, the threads of the base estimator.
+        For others, which may hold Python's lock, processes through joblib, and what it prints.
 
     Returns
     -------
@@ -207,36 +204,19 @@ def fit_members(
         seeds = [plan.random_states(m, 1)[0] for m in members]
         return base._fit_batch(X, y, None, samples, features, seeds)
     jobs = jobs_for(X, device, n_jobs)
-    if jobs > 1 and takes_threads(base):
-        return _fit_in_threads(base, plan, members, X, y, device, jobs, verbose, context)
+    if is_own(base):
+        fits = [(base, partial(_fit_own, verbose, base, plan, m, X, y, device)) for m in members]
+        n_threads = jobs if jobs > 1 else threads_of_models([base])
+        return train_side_by_side(fits, X, y, n_threads)
     with Parallel(n_jobs=jobs, verbose=verbose) as parallel:
         return parallel(delayed(_fit_member)(base, plan, m, X, y, device) for m in members)
 
 
-def _fit_in_threads(
-    base: Any, plan: SamplingPlan, members: range, X: Any, y: Any, device: Device, n_jobs: int,
-    verbose: int, context: Context,
-) -> list[Any]:  # fmt: skip
-    """Fit members of this package, each on one thread."""
-    alone = clone(base).set_params(n_jobs=1)
-    with Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads") as parallel:
-        models: list[Any] = parallel(
-            delayed(_fit_within)(context, alone, plan, m, X, y, device) for m in members
-        )
-    for model in models:
-        model.n_jobs = base.n_jobs
-    return models
-
-
-def _fit_within(context: Context, *task: Any) -> Any:
-    with context():
-        return _fit_member(*task)
-
-
-def takes_threads(model: Any) -> bool:
-    """Return whether a model is one of this package's, which use several threads."""
-    own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return own and "n_jobs" in model.get_params(deep=False)
+def _fit_own(verbose: int, base: Any, plan: SamplingPlan, member: int, *data: Any) -> Any:
+    model = _fit_member(base, plan, member, *data)
+    if verbose:
+        print(f"Member {member + 1} is fitted.\n", end="", file=sys.stderr, flush=True)
+    return model
 
 
 def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import clone
@@ -23,6 +22,7 @@ from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, reso
 from ..inputs.arrays import is_frame
 from ..inputs.frames import frame_to_numpy
 from .fitting import TAKE_GPU_ARRAYS, whole
+from .side_by_side import Fit, is_own, threads_of_models, train_side_by_side
 
 
 def home_of(device: str, X: Any, **others: Any) -> Device:
@@ -47,11 +47,6 @@ def home_of(device: str, X: Any, **others: Any) -> Device:
     if device == "auto" and all(gpu_of(array) is None for array in arrays.values()):
         return CPU
     return resolve_device(device, X, **others)
-
-
-def is_own(estimator: Any) -> bool:
-    """Return whether an estimator is of this package."""
-    return type(estimator).__module__.partition(".")[0] == "gpuens"
 
 
 def takes_gpu_arrays(estimator: Any) -> bool:
@@ -215,24 +210,21 @@ def _timed(message: str) -> Iterator[None]:
         print(f"{who} {what:.>60}")
 
 
-def in_processes(
-    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None, home: Device
-) -> list[Any]:
-    """Return ``function(*task)`` of every task, whose second entry is an estimator.
+def run_fits(fits: Sequence[Fit], rows: MemberRows, target: Any, n_jobs: int | None) -> list[Any]:
+    """Return the results of functions, each of which fits an estimator to rows of a table.
 
-    Members of this package use all threads themselves and stay in this process, and so does
-    everything on a GPU; the others are spread over processes through joblib.
+    Those of this package are trained side by side in this process, on as many threads as they keep
+    busy alone; the others are spread over processes through joblib, or fitted one after the other
+    if arrays are on a GPU.
     """
-    if home != CPU or effective_n_jobs(n_jobs) == 1:
-        return [function(*task) for task in tasks]
-    stays = [is_own(task[1]) for task in tasks]
-    away = Parallel(n_jobs=n_jobs)(
-        delayed(function)(*task) for task, here in zip(tasks, stays, strict=True) if not here
-    )
-    results = iter(away)
-    return [
-        function(*task) if here else next(results) for task, here in zip(tasks, stays, strict=True)
-    ]
+    stays = [is_own(estimator) for estimator, _ in fits]
+    own = [fit for fit, here in zip(fits, stays, strict=True) if here]
+    others = [fit for fit, here in zip(fits, stays, strict=True) if not here]
+    jobs = n_jobs if others and rows.home == CPU else 1
+    away = Parallel(n_jobs=jobs)(delayed(fit)() for _, fit in others)
+    n_threads = threads_of_models([estimator for estimator, _ in own])
+    results = iter(away), iter(train_side_by_side(own, rows.X, target, n_threads))
+    return [next(results[here]) for here in stays]
 
 
 def require_fitted(name: str, estimator: Any) -> None:
@@ -313,19 +305,11 @@ class TrainingSet:
             self.rows.part(rows), self.target[at_home], weight, self.metadata.part(rows, n)
         )
 
-    def task(self, name: str, estimator: Any, message: str = "") -> tuple[Any, ...]:
-        """Return the arguments of ``fit_one`` for a clone of an estimator."""
+    def fit_one(self, name: str, estimator: Any, message: str = "") -> Any:
+        """Return a clone of a named estimator, fitted on all rows."""
         given = dict(self.metadata.others[name])
         if name in self.metadata.weighted and self.weight is not None:
             given["sample_weight"] = self.rows.vector(estimator, self.weight)
         target = self.rows.vector(estimator, self.target)
-        return name, clone(estimator), self.rows.table(estimator), target, given, message
-
-    def fit(
-        self, members: Sequence[tuple[str, Any]], messages: Sequence[str], n_jobs: int | None
-    ) -> list[Any]:
-        """Return clones of named estimators, fitted on all rows."""
-        tasks = [
-            self.task(*member, message) for member, message in zip(members, messages, strict=True)
-        ]
-        return in_processes(fit_one, tasks, n_jobs, self.rows.home)
+        table = self.rows.table(estimator)
+        return fit_one(name, clone(estimator), table, target, given, message)

@@ -41,7 +41,8 @@ from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
 from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
-from ..members.rows import MemberRows, home_of, is_own
+from ..members.rows import MemberRows, home_of
+from ..members.side_by_side import is_own
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeRegressor
 from .rounds import (

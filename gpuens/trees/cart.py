@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, home_of, to_numpy
+from ..devices.memory_plan import MemoryPlan
+from ..devices.placement import Device, home_of, is_sparse, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import EXPLAINED, documented
@@ -31,11 +32,13 @@ from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
 from ..inputs.labels import class_numbers, factors_of_keys, labels_of_all, read_labels
 from ..inputs.shared_tables import agreed_table
+from ..inputs.sparse_matrices import read_sparse
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..tables.binned_table import BinnedTable
+from ..tables.planned import planned_table
 from .binned import beside_bins, cart_table_of_bins
 from .criteria import (
     CLASSIFICATION,
@@ -44,9 +47,9 @@ from .criteria import (
     classification_problem,
     regression_problem,
 )
-from .growth import reading_plan
+from .growth import cart_plan, reading_plan
 from .sharing import rows_of_workers, table_of_workers
-from .table import bins_for_classes
+from .table import bins_for_classes, bytes_of_cell
 from .training_data import OutputClasses, TrainingData
 
 
@@ -67,6 +70,28 @@ class CartEstimator(ForestEstimator, ABC):
     """Whether workers that share the rows can train it."""
     _categories: Any
     n_outputs_: int
+
+    def _memory_plan(
+        self, X: Any, y: Any = None, sample_weight: Any = None, n_outputs: int | None = None,
+        n_workers: int | None = None,
+    ) -> MemoryPlan:  # fmt: skip
+        """Return the memory that ``fit`` would take; see ``gpuens.memory_plan``."""
+        table = planned_table(self, self.device, X, y, sample_weight, n_outputs, n_workers)
+        of_cell, n_found, is_of_classes = None, table.n_outputs, is_classifier(self)
+        if is_sparse(X):
+            entries = read_sparse(X, estimator=clone(self), reset=True, name="X")
+            of_cell = bytes_of_cell(entries, self.max_bins)
+        return cart_plan(
+            self,
+            (table.n_all or table.shape[0], table.shape[1]),
+            table.itemsize,
+            table.device,
+            width=max(2, n_found) if is_of_classes else n_found,
+            n_outputs=1 if is_of_classes else n_found,
+            is_there=table.is_there,
+            n_own=table.n_all and table.shape[0],
+            cell_bytes=of_cell,
+        )
 
     def _read_training(
         self,

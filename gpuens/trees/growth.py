@@ -20,7 +20,7 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
-from ..estimators.training import one_of_many
+from ..estimators.training import group_here, stop_with_group
 from ..forest.forest import Forest, ForestRoom
 from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
@@ -109,6 +109,7 @@ def grow_forest(
     size = min(n_trees, most)
     while first < n_trees:
         try:
+            stop_with_group()
             forest, records = _grow_batch(
                 table, problem, [sample(i) for i in range(first, first + size)],
                 seeds[first : first + size], params, device,
@@ -118,7 +119,7 @@ def grow_forest(
             done.append(forest)
             stop = after_batch is not None and after_batch(first, forest, records)
         except KeyboardInterrupt:
-            if done.is_empty or one_of_many.get():
+            if done.is_empty or group_here.get() is not None:
                 raise
             break
         if stop:

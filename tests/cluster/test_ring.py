@@ -23,8 +23,8 @@ from gpuens import GradientBoostingRegressor
 from gpuens.cluster import rendezvous
 from gpuens.cluster.rendezvous import Place, join_ring, open_listener
 from gpuens.cluster.ring import KEPT, SMALL, Ring, WorkerLostError
-from gpuens.cluster.rows import pieces_of, ranges_of
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK
+from gpuens.tables.worker_rows import pieces_of, ranges_of
 from tests.support.lanes import few
 from tests.support.thread_workers import HOST, PATIENCE, ring_of_threads
 

@@ -9,9 +9,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import (
+    BaggingRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    StackingRegressor,
+    VotingRegressor,
+)
 from gpuens.boosting.parameters import growth_params
 from gpuens.boosting.steps.many_models import run_together
+from gpuens.combining.linear import RidgeRegression
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth import frontier
 from gpuens.kernels.growth.cuda import grow as growth
@@ -229,6 +236,65 @@ def test_folds_share_the_launches_of_one(host, settings):
             counts.append(Counter(launch.name for launch in host.launches))
         launches.append(counts[1] - counts[0])
     assert launches[0] == launches[1]
+
+
+def launches_of_rounds(host, fit):
+    """The launches of two rounds more of ``fit(n_rounds)``."""
+    counts = []
+    for n_rounds in (1, 3):
+        host.launches.clear()
+        fit(n_rounds)
+        counts.append(len(host.launches))
+    return counts[1] - counts[0]
+
+
+def boosted(n_rounds, **settings):
+    settings = {"max_depth": 2, "min_samples_leaf": 1, "device": "cuda"} | settings
+    return GradientBoostingRegressor(n_estimators=n_rounds, **settings)
+
+
+ENSEMBLES = {
+    "stack": lambda members: StackingRegressor(members, RidgeRegression(), cv=5),
+    "vote": VotingRegressor,
+    "weighted vote": lambda members: VotingRegressor(members, weights="optimal"),
+    "bag": lambda members: BaggingRegressor(members[0][1], n_estimators=10, random_state=0),
+    "bag of features": lambda members: BaggingRegressor(
+        members[0][1], n_estimators=4, max_features=2, random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_members_share_the_launches_of_one(host, name):
+    """Those of a stack with all their copies on folds, and those of a bag on draws."""
+    X, _ = make_higgs_like(152, 4)
+    y = X[:, 0] + np.sin(3 * X[:, 2])
+    alone = launches_of_rounds(host, lambda n: boosted(n).fit(X, y))
+
+    def fit(n_rounds):
+        rates = (0.1, 0.2, 0.3, 0.4)
+        members = [(f"m{k}", boosted(n_rounds, learning_rate=own)) for k, own in enumerate(rates)]
+        ENSEMBLES[name](members).fit(X, y)
+
+    assert launches_of_rounds(host, fit) <= 1.3 * alone
+
+
+def test_members_that_cannot_join_grow_by_themselves(host):
+    """Beside two that share their launches: one with rounds of its own, one on the CPU."""
+    X, _ = make_higgs_like(152, 4)
+    y = X[:, 0] + np.sin(3 * X[:, 2])
+    joining, others = [{}, {"learning_rate": 0.3}], [{"line_search": True}, {"device": "cpu"}]
+
+    def launches(*kinds):
+        def fit(n_rounds):
+            members = [(f"m{k}", boosted(n_rounds, **own)) for k, own in enumerate(kinds)]
+            VotingRegressor(members).fit(X, y)
+
+        return launches_of_rounds(host, fit)
+
+    by_themselves = launches(others[0])
+    assert by_themselves > 0 == launches(others[1])
+    assert launches(*joining, *others) == launches(*joining) + by_themselves
 
 
 @pytest.mark.parametrize("settings, n_classes", [

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from gpuens import DecisionTreeRegressor, fit_many, many_fits
+from gpuens import DecisionTreeRegressor, fit_many
 from gpuens.devices import gpu_problems
 from gpuens.devices import placement as devices
 from gpuens.devices.placement import (
@@ -30,6 +30,7 @@ from gpuens.kernels.runtime import source_stamps
 from gpuens.kernels.runtime.cuda import precompiled
 from gpuens.kernels.runtime.cuda.errors import remedy
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
+from gpuens.members import side_by_side
 from tests.support import strict_cupy
 
 HOST = np.zeros((3, 2))
@@ -430,7 +431,7 @@ class TestDevice:
             seen.append(threading.get_ident())
             yield
 
-        monkeypatch.setattr(many_fits, "places_beside", lambda: place)
+        monkeypatch.setattr(side_by_side, "places_beside", lambda own_streams: place)
         model = DecisionTreeRegressor(max_depth=1, device="cpu")
         fit_many(model, HOST, np.arange(3.0), param_grid={"max_depth": [1, 2]}, n_jobs=2)
         assert len(seen) == 2 and threading.get_ident() not in seen

@@ -28,6 +28,7 @@ from gpuens import (
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.datasets import make_higgs_like
 from gpuens.devices.placement import to_numpy
+from gpuens.estimators.parameters import threads_of
 from gpuens.trees import growth
 from tests.support import strict_cupy
 from tests.support.lanes import few
@@ -199,7 +200,7 @@ class TestFitMany:
 
         class Watching(GradientBoostingClassifier):
             def fit(self, *args, **more):
-                seen.append(self.n_jobs)
+                seen.append(threads_of(self.n_jobs))
                 return super().fit(*args, **more)
 
         Watching.__module__ = GradientBoostingClassifier.__module__

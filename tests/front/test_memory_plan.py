@@ -25,6 +25,7 @@ from gpuens import (
     memory_plan,
 )
 from gpuens.boosting.rounds import BoostingRounds
+from gpuens.boosting.steps.many_models import Meeting
 from gpuens.devices import placement as devices
 from gpuens.devices.memory_plan import MemoryPlan, format_bytes
 from gpuens.forests import growing as forest_growing
@@ -32,7 +33,7 @@ from gpuens.forests.oblique import CELLS_AT_ONCE
 from gpuens.inputs.sparse_codes import ENTRY_BYTES
 from gpuens.kernels.growth import frontier
 from gpuens.losses import ArrayLoss
-from gpuens.memory_plans import MOST_TOGETHER, fits_together, trainings_at_once
+from gpuens.members.side_by_side import TrainingGroup, planned_groups, trainings_at_once
 from gpuens.trees import cart, growth
 from tests.support import strict_cupy
 
@@ -278,26 +279,42 @@ class TestSideBySide:
         large = GradientBoostingRegressor(device="cuda", max_depth=8, max_leaf_nodes=None)
         sizes = [memory_plan(model, X, Y).total for model in (small, large)]
         room = [2**30 // size for size in sizes]
-        assert trainings_at_once([small], X, Y) == room[0] > 1
-        assert trainings_at_once([small, large], X, Y) == min(room)
+        assert trainings_at_once(small, X, Y) == room[0] > 1
+        assert trainings_at_once(large, X, Y) == room[1]
         parts = memory_plan(large, X, Y).parts
         copied = parts["bins"] + parts["target and weights"]
-        together = min(2**30 // (sizes[1] + copied), MOST_TOGETHER)
-        assert fits_together([large], X, Y, 10**6) == 2**30 // (sizes[1] + copied) < room[1]
-        assert fits_together([large], X, Y, None) == together
+        n_joined = 2**30 // (sizes[1] + copied)
+        assert n_joined < room[1]
+        models = [small, large, small, large]
+        for most, expected in ((10**6, n_joined), (None, min(n_joined, Meeting.most)), (3, 3)):
+            groups = planned_groups(models, X, Y, 2, most)
+            assert groups == [(TrainingGroup, 2, [0, 2]), (Meeting, expected, [1, 3])]
+        assert planned_groups(models, X, Y, 2, 1) == [(TrainingGroup, 2, [0, 1, 2, 3])]
+        n_threads = max(room) + 1
+        assert planned_groups(models, X, Y, n_threads, 1)[0].n_at_once == min(room)
         cupy.cuda.runtime.memGetInfo = lambda: (sizes[0] - 1, 2**34)
-        assert trainings_at_once([small], X, Y) == 1
+        assert trainings_at_once(small, X, Y) == 1
         cupy.cuda.get_allocator = lambda: lambda size: None
-        assert trainings_at_once([small], X, Y) is None
+        assert trainings_at_once(small, X, Y) is None
+
+    def test_models_with_rounds_of_their_own_do_not_meet(self, cupy):
+        """Nor do those of the CPU, whatever the others are."""
+        settings = {"linear_leaves": True}, {"grow_policy": "symmetric"}, {"device": "cpu"}
+        models = [GradientBoostingRegressor(**({"device": "cuda"} | own)) for own in settings]
+        meets = GradientBoostingRegressor(device="cuda")
+        groups = planned_groups([*models, meets], X, Y, 2, None)
+        assert [(own.kind, own.numbers) for own in groups] == [
+            (TrainingGroup, [0, 1, 2]), (Meeting, [3]),
+        ]  # fmt: skip
 
     def test_of_what_has_no_plan(self, cupy):
         there = strict_cupy.on_gpu(cupy, X, 1)
         for model in (AdaBoostClassifier(), GradientBoostingRegressor(max_depth="deep")):
-            assert trainings_at_once([model], there, C) == 2**30 // (64 * X.size)
-            assert trainings_at_once([model.set_params(device="cpu")], X, C) is None
+            assert trainings_at_once(model, there, C) == 2**30 // (64 * X.size)
+            assert trainings_at_once(model.set_params(device="cpu"), X, C) is None
 
     def test_on_the_host(self, cupy):
-        assert trainings_at_once([DecisionTreeRegressor(device="cpu")], X, Y) is None
+        assert trainings_at_once(DecisionTreeRegressor(device="cpu"), X, Y) is None
 
 
 class TestTooLittle:

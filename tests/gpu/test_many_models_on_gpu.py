@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, GridSearchCV
+from gpuens import (
+    BaggingRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    GridSearchCV,
+    StackingRegressor,
+    VotingRegressor,
+)
 from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
 
@@ -183,6 +190,34 @@ def test_folds_of_a_search(cupy):
         search = GridSearchCV(model, grid, cv=5).fit(table_of_folds(), TARGET[:203])
         scores.append([search.cv_results_[f"split{k}_test_score"] for k in range(5)])
     np.testing.assert_array_equal(*scores)
+
+
+def ensembles(where):
+    """With members of several losses and draws, of which one grows by itself."""
+    kinds = {}, {"loss": "huber", "subsample": 0.6}, {"max_leaf_nodes": 4}, {"line_search": True}
+    members = [
+        (f"m{k}", GradientBoostingRegressor(n_estimators=2, random_state=k, device=where, **own))
+        for k, own in enumerate(kinds)
+    ]
+    yield StackingRegressor(members, cv=3)
+    yield StackingRegressor(members, cv="holdout")
+    yield VotingRegressor(members, weights="optimal")
+    for features in ({}, {"max_features": 0.6}, {"bootstrap": False, "max_samples": 0.4}):
+        yield BaggingRegressor(members[1][1], n_estimators=4, **features)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_members_of_ensembles(cupy, number):
+    """Their final models, too, which see what copies on folds have predicted."""
+    weight = {} if number > 2 else {"sample_weight": WEIGHT[:203]}
+    pair = [[*ensembles(where)][number] for where in PLACES]
+    together, alone = [own.fit(table_of_folds(), TARGET[:203], **weight) for own in pair]
+    prints = [list(map(fingerprint, own.estimators_)) for own in (together, alone)]
+    assert len(set(prints[0])) == 4 and prints[0] == prints[1]
+    for name in ("final_estimator_", "weights_"):
+        found = [getattr(own, name, None) for own in (together, alone)]
+        pairs = [getattr(own, "coef_", own) for own in found]
+        np.testing.assert_array_equal(*pairs)
 
 
 def test_a_model_stops_early(cupy):

@@ -19,12 +19,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ...devices.placement import places_beside
-from ...estimators.training import one_of_many
+from sklearn.utils.validation import _num_samples
+
+from ...estimators.training import group_here
 from ...kernels.boosting.many_models import (
     ModelTrees,
     StepLimits,
@@ -32,10 +32,12 @@ from ...kernels.boosting.many_models import (
 )
 from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
+from ...members.side_by_side import TrainingGroup, run_in_group
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
 from .joined_round import AskedRound, JoinedModels, JoinedRound, are_equal
 from .plain import (
+    BATCH_RECORDS_ON_GPU,
     Batch,
     Gradients,
     LeafValues,
@@ -48,6 +50,9 @@ from .plain import (
 )
 
 Result = TypeVar("Result")
+
+ROWS_TO_GROW_TOGETHER = BATCH_RECORDS_ON_GPU // 2
+"""Tables with more rows have no second tree in a batch."""
 
 meeting_here: contextvars.ContextVar[Meeting | None] = contextvars.ContextVar(
     "meeting_here", default=None
@@ -74,32 +79,17 @@ def run_together(functions: Sequence[Callable[[], Result]], most: int) -> list[R
         Nothing is kept.
     """
     n_threads = min(most, len(functions))
-    meeting = Meeting(n_threads)
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            if futures := _started(pool, meeting, functions):
-                wait(futures, return_when=FIRST_EXCEPTION)
-                if meeting.error is not None:
-                    raise meeting.error
-                return [future.result() for future in futures]
-        except BaseException:
-            meeting.end()
-            pool.shutdown(cancel_futures=True)
-            raise
-        meeting.end()
-    return [function() for function in functions]
+    return run_in_group(Meeting(n_threads, n_threads), functions, n_threads)
 
 
-def _started(
-    pool: ThreadPoolExecutor, meeting: Meeting, functions: Sequence[Callable[[], Result]]
-) -> list[Future[Result]]:
-    """Start functions in threads, each in a context of its own; return none if none can start."""
-    contexts = [contextvars.copy_context() for _ in functions]
-    started = zip(contexts, map(meeting.taking_part_in, functions), strict=True)
-    try:
-        return [pool.submit(context.run, function) for context, function in started]
-    except RuntimeError:
-        return []
+def group_on_gpu(estimator: Any, X: Any) -> type[Meeting] | None:
+    """Return the kind of group in which models with the settings of an estimator grow together on a
+    GPU, where a round of one is as many launches as one of all; None if they cannot, having rounds
+    of their own or too many rows. On the CPU, where nothing is launched, threads of their own are
+    faster."""
+    has_own_rounds = estimator.dropout or estimator.line_search or estimator.linear_leaves
+    meets = not has_own_rounds and estimator.grow_policy != "symmetric"
+    return Meeting if meets and _num_samples(X) <= ROWS_TO_GROW_TOGETHER else None
 
 
 def can_meet(training: Training) -> bool:
@@ -125,16 +115,17 @@ def joins_on_gpu(training: Training) -> bool:
     return training.device.runs_ahead and can_meet(training)
 
 
-class Meeting:
-    """The models that are trained together.
+class Meeting(TrainingGroup):
+    """The models that grow together.
 
     All that threads do, they do while they have ``_turn``; those that wait for the others give it
     up. So the arrays that models share need no other lock.
 
     Parameters
     ----------
-    n_expected : int
-        Models that are certain to take part, for whom the others wait.
+    n_at_once, n_models, n_threads : int
+        See ``TrainingGroup``. Where their number is known, the models wait for as many as are
+        trained at a time.
 
     Attributes
     ----------
@@ -142,13 +133,15 @@ class Meeting:
         The first error of a model, which ended all.
     """
 
-    error: BaseException | None = None
+    most = 128  # each is a thread, too
+    copied = "bins", "target and weights"  # where models have rows of their own, as folds do
+    has_own_streams = False
 
-    def __init__(self, n_expected: int = 0) -> None:
-        self._place = places_beside(own_streams=False)
-        self._turn, self._counting = threading.Condition(), threading.Lock()
-        self._n_models = self._n_expected = n_expected
-        self._n_asking, self._has_ended = 0, False
+    def __init__(self, n_at_once: int = 1, n_models: int = 0, n_threads: int = 1) -> None:
+        super().__init__(n_at_once, n_models, n_threads)
+        self._turn = threading.Condition()
+        self._n_models = self._n_expected = min(n_at_once, n_models)
+        self._n_asking = 0
         # Meetings of one thread follow each other, and share the workspaces of a table.
         self._owner = threading.get_ident()
         self._asked: list[AskedRound] = []
@@ -164,17 +157,17 @@ class Meeting:
                 self._n_models += self._n_expected == 0
                 self._n_expected = max(self._n_expected - 1, 0)
             with self._turn:
-                tokens = meeting_here.set(self), one_of_many.set(True)
+                tokens = meeting_here.set(self), group_here.set(self)
                 try:
                     with self._place():
                         return function()
                 except BaseException as error:
-                    if not self._has_ended:
-                        self._has_ended, self.error = True, error
+                    if not self._ended:
+                        self._ended, self.error = True, error
                     raise
                 finally:
                     meeting_here.reset(tokens[0])
-                    one_of_many.reset(tokens[1])
+                    group_here.reset(tokens[1])
                     with self._counting:
                         self._n_models -= 1
                     self._turn.notify_all()
@@ -184,7 +177,7 @@ class Meeting:
     def end(self) -> BaseException | None:
         """Have all models end that wait for a round, as others that they wait for may never begin;
         return the error of a model that has ended them before, if there is one."""
-        self._has_ended = True  # at once: another Ctrl-C may end the wait for the turn
+        self._ended = True  # at once: another Ctrl-C may end the wait for the turn
         with self._turn:
             self._turn.notify_all()
             return self.error
@@ -214,7 +207,7 @@ class Meeting:
             self._n_asking += 1
             self._turn.notify_all()
             while own[0].joined is None:
-                if self._has_ended:
+                if self.has_ended:
                     raise MeetingEnded
                 is_first = own[0] is min(self._asked, key=_number_of)
                 if is_first and self._n_asking >= self._n_models:
