@@ -106,7 +106,7 @@ def grow_models(
 
 
 def gradients_of_models(
-    loss: Any,
+    losses: Sequence[Any],
     y: Array,
     raw: Array,
     shift: Array,
@@ -121,8 +121,8 @@ def gradients_of_models(
 
     Parameters
     ----------
-    loss : a named tuple from ``scalars.losses``
-        Of all outputs.
+    losses : sequence of named tuples from ``scalars.losses``
+        One of all outputs, or one of each, of the same class.
     y : float64, shape (n,), (n_models, n) or (n_outputs, n)
         The target of all outputs, those of each model, or those of each output; on the CPU also
         uint8.
@@ -143,7 +143,7 @@ def gradients_of_models(
     """
     op = implementation(__name__, raw)
     found: Sequence[Totals] = op.gradients_of_models(
-        loss, y, raw, shift, weight, g, h, first_class, n_rows
+        losses, y, raw, shift, weight, g, h, first_class, n_rows
     )
     return found
 

@@ -143,7 +143,7 @@ def _frontier_of(
 
 
 def gradients_of_models(
-    loss: Any,
+    losses: Sequence[Any],
     y: Array,
     raw: Array,
     shift: Array,
@@ -154,7 +154,7 @@ def gradients_of_models(
     n_rows: Sequence[int],
 ) -> list[DeviceTotals]:
     rows = lines_in(y), first_class, raw
-    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_rows)
+    return launch_gradients(losses, rows, shift, weight, nothing_to_add(), g, h, n_rows)
 
 
 def newton_steps_of_models(

@@ -16,7 +16,7 @@ from ...runtime.dtypes import Codes, NodeValues, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...statistics.add_leaf_values import add_values_of_trees
-from ...statistics.gradients import gradients_of_outputs
+from ...statistics.gradients import gradients, gradients_of_outputs
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StackedTables, StepLimits, lines_of
 
@@ -56,7 +56,7 @@ def grow_models(
 
 
 def gradients_of_models(
-    loss: Any,
+    losses: Sequence[Any],
     y: Array,
     raw: Array,
     shift: Array,
@@ -73,9 +73,17 @@ def gradients_of_models(
         of_rows = (_of_model(each, k, n_models) for each in (y, shift, weight))
         of_rows = (each[..., : min(n, each.shape[-1])] for each in of_rows)
         own_y, own_shift, own_weight = of_rows
-        totals += gradients_of_outputs(
-            loss, own_y, raw[own, :n], own_shift, own_weight, g[own, :n], h[own, :n], first_class
-        )
+        of_model = losses if len(losses) == 1 else losses[own]
+        if len(set(of_model)) == 1:
+            totals += gradients_of_outputs(
+                of_model[0], own_y, raw[own, :n], own_shift, own_weight, g[own, :n], h[own, :n],
+                first_class,
+            )  # fmt: skip
+            continue
+        for i, loss in zip(range(own.start, own.stop), of_model, strict=True):
+            target = own_y if own_y.ndim == 1 else own_y[i - own.start, ...]
+            own_raw, own_g, own_h = (each[i, :n] for each in (raw, g, h))
+            totals.append(gradients(loss, target, own_raw, own_shift, own_weight, own_g, own_h))
     return totals
 
 
