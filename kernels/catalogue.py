@@ -15,6 +15,7 @@ from numba import from_dtype, types
 
 from .binning.cuda.bin_values import number_bins
 from .binning.cuda.project import add_features
+from .boosting.cuda.many_models import scale_sampled
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
 from .cart.cuda.cut_tiles import find_ranges, search_cuts, sum_cuts, sum_sides
@@ -56,7 +57,7 @@ from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.ordered_sums import sum_lines
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
-from .statistics.cuda.row_draws import count_drawn, list_drawn
+from .statistics.cuda.row_draws import count_drawn, find_least, list_drawn
 from .statistics.cuda.samples import count_hits, count_rows, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
@@ -156,9 +157,12 @@ def statistics() -> Iterator[Entry]:
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
-    draws = ROWS, array(u64, 2), array(i64, 2)
+    arguments = (*STATISTICS, array(i32), array(f32), array(i64, 2), TABLE)
+    yield Entry("scale_samples", scale_sampled, arguments, 48)
+    draws = TABLE, TABLE, array(u64, 2), array(i64, 2)
+    yield Entry("row_draws_least", find_least, (TABLE, array(u64, 2)), 48)
     yield Entry("row_draws_count", count_drawn, draws, 48)
-    yield Entry("row_draws_list", list_drawn, (*draws, array(i32)), 48)
+    yield Entry("row_draws_list", list_drawn, (*draws, array(i32), array(f32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
@@ -169,7 +173,7 @@ def statistics() -> Iterator[Entry]:
         arguments = (*arguments, i64, i64, TABLE, array(f64, 3), array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
-        arguments = (ROWS, ROWS, f64, ROWS, ROWS)
+        arguments = (TABLE, i64, i64, TABLE, f64, ROWS, TABLE, TABLE)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
 
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...scalars.rng import draw
+from ..reference.row_draws import draw_by_chances, line_of
+
+__all__ = ["draw_below", "draw_by_chances"]
 
 u64 = np.uint64
 NEVER = u64(2**32)
@@ -42,7 +45,8 @@ def draw_below(
     weight: np.ndarray, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
 ) -> tuple[np.ndarray, ...]:
     samples = []
-    for n, limit, key in zip(n_rows, limits, keys, strict=True):
+    for k, (n, limit, key) in enumerate(zip(n_rows, limits, keys, strict=True)):
         rows = np.empty(n + 1, np.int32)
-        samples.append(rows[: _draw_below(weight, u64(limit), u64(key), rows)])
+        own = line_of(weight, k, n)
+        samples.append(rows[: _draw_below(own, u64(limit), u64(key), rows)])
     return tuple(samples)

@@ -390,24 +390,49 @@ def row_values_kernel(loss: type) -> Any:
     value = formulas_of(loss).value
 
     @kernel
-    def values_of_rows(y, raw, parameter, shift, out):
-        """One row a thread."""
-        n = u32(raw.shape[0])
+    def values_of_rows(y, first_class, n_classes, raw, parameter, parameters, shift, out):
+        """One row a thread; ``blockIdx.y`` is the output, see ``gradients_of_chunks``, which has
+        one of the ``parameters`` where there are some."""
+        output = i64(cuda.blockIdx.y)
+        model = u32(u32(output) // u32(n_classes))
+        own_y = y[i64(u32(u32(output) * u32(y.shape[0])) // u32(cuda.gridDim.y))]
+        own_raw, own_out = raw[output], out[output]
+        class_ = f64(first_class)
+        if first_class >= 0:
+            class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
+        if parameters.shape[0] > 0:
+            parameter = parameters[output]
+        n = u32(raw.shape[1])
         i = u32(cuda.grid(1))
         while i < n:
-            f = raw[i]
-            if shift.shape[0] > 0:
-                f -= shift[i]
-            out[i] = value(y[i], f, parameter)
+            f = own_raw[i]
+            if shift.shape[1] > 0:
+                f -= shift[min(model, u32(shift.shape[0] - 1)), i]
+            target = own_y[i]
+            if class_ >= f64(0):
+                target = select(target == class_, 1.0, 0.0)
+            own_out[i] = value(target, f, parameter)
             i = u32(i + cuda.gridsize(1))
 
     return values_of_rows
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
-    out = empty(raw.shape[0], RAW)
+    return values_of_lines([loss], lines_in(y), raw[None], shift, NO_CLASS, 1)[0]
+
+
+def values_of_lines(
+    losses: Sequence[Any], y: Array, raw: Array, shift: Array, first_class: int, n_models: int
+) -> Array:
+    """Return the values of the rows of all outputs, see ``values_of_models`` in
+    ``kernels.boosting.many_models``."""
+    out = empty(raw.shape, RAW)
+    parameters = empty(0, np.float64)
+    if len(set(losses)) > 1:
+        (parameters,) = upload(np.array([loss.parameter for loss in losses], np.float64))
     launch(
-        row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK,
-        y, raw, float(loss.parameter), shift, out,
+        row_values_kernel(type(losses[0])), (blocks_for_rows(raw.shape[1], BLOCK), raw.shape[0]),
+        BLOCK, lines_in(y), first_class, raw.shape[0] // n_models, raw,
+        float(losses[0].parameter), parameters, lines_in(shift), out,
     )  # fmt: skip
     return out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.scalars.rng import draw
-from gpuens.kernels.statistics.row_draws import draw_below
+from gpuens.kernels.statistics.row_draws import draw_below, draw_by_chances
 
 N = 700
 
@@ -29,6 +29,38 @@ def test_rows(target, n, limit):
         for found, *of_sample in zip(samples, n_rows, limits, keys, strict=True):
             assert target.host(found).dtype == np.int32
             np.testing.assert_array_equal(target.host(found), expected_rows(weight, *of_sample))
+
+
+@pytest.mark.parametrize("n", [1, 2, N])
+@pytest.mark.parametrize("weights", ["none", "of all", "of samples"])
+def test_chances(target, n, weights):
+    """Sample 0 has certain rows alone, of sample 2 next to none; sample 3 is of fewer rows."""
+    rng, n_rows = np.random.default_rng(n), [n, n, n, max(n // 2, 1)]
+    chances = rng.choice([0.1, 0.6, 1.0], (4, n))
+    chances[0], chances[2] = 1.0, 1e-9
+    weight = {"none": np.empty(0), "of all": np.arange(n) % 3 * 1.0,
+              "of samples": (np.arange(4 * n) % 5 * 0.5).reshape(4, n)}[weights]  # fmt: skip
+    keys = [7, 8, 9, 10]
+    found = target.run(
+        draw_by_chances, target.array(weight), target.array(chances), n_rows, keys
+    )
+    for k, ((rows, factors), own_n, key) in enumerate(zip(found, n_rows, keys, strict=True)):
+        own, chance = weight[k] if weight.ndim == 2 else weight, chances[k, :own_n]
+        expected = expected_rows(own[:own_n], own_n, np.floor(chance * 2.0**32), key)
+        if expected.size == own_n and (chance[expected] == 1.0).all():
+            expected = expected[:0]
+        rows, factors = target.host(rows), target.host(factors)
+        assert (rows.dtype, factors.dtype) == (np.int32, np.float32)
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(factors, (1.0 / chance[expected]).astype(np.float32))
+
+
+def test_samples_have_weights_of_their_own(target):
+    weight = (np.arange(2 * N) % 3).astype(np.float64).reshape(2, N)
+    found = target.run(draw_below, target.array(weight), [N, N - 9], [2**31] * 2, [3, 4])
+    for rows, own, n, key in zip(found, weight, [N, N - 9], [3, 4], strict=True):
+        expected = expected_rows(own[:n], n, 2**31, key)
+        np.testing.assert_array_equal(target.host(rows), expected)
 
 
 def test_keys_draw_other_rows():
