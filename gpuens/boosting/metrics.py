@@ -63,6 +63,8 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
     if entry == "loss":
 
         def mean(rows: TrainingRows) -> Later:
+            if rows.mean_of_loss is not None:
+                return rows.mean_of_loss()
             own = loss.among(rows.workers)
             return own.mean_later(rows.y, rows.raw, rows.weight, device)
 

@@ -142,15 +142,17 @@ class BoostingRounds(Rounds):
         self.end(round_)
         yield GrownRound(index, trees, round_.drop)
 
-    def begin(self, index: int) -> Round:
-        """Draw the rows of a round, and adapt the loss to it."""
+    def begin(self, index: int, adapts: bool = True) -> Round:
+        """Draw the rows of a round, and adapt the loss to it, unless that is done with those of
+        other models."""
         training, rows = self.training, self.training.rows
         loss = training.loss.at_round(index)
         rate = loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
         sample = self.sampler.draw(index)
-        device, weight = training.device, training.whole_weight
-        loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
+        if adapts:
+            whole = training.whole_weight
+            loss = loss.in_round(rows.y, rows.raw, whole, sample.rows, training.device)
         return Round(index, loss, rate, sample, drop)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:

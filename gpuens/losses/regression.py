@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
 from ..forest.sum_of_trees import IDENTITY, SORTED, Link
+from ..kernels.boosting.many_models import leaf_quantiles_of_models, lines_of
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all, selected
 from ..kernels.runtime.dtypes import NodeValues
@@ -21,6 +22,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_expectile, weighted_quantile, whole_weights
 from .base import RegressionLoss, columns_first, first_row
+from .joint_rows import JointRows
 from .leaves import LeafBatch, LeafLines, huber_steps, residual_quantiles
 from .safe_steps import largest_step
 
@@ -40,7 +42,7 @@ class SquaredError(RegressionLoss):
         return self._mean(target, weight, device)
 
 
-class _ValuesOfLines(RegressionLoss):
+class ValuesOfLines(RegressionLoss):
     """A loss whose leaf values are not Newton steps: each of them is one of its rows alone."""
 
     @staticmethod
@@ -65,7 +67,7 @@ class _ValuesOfLines(RegressionLoss):
         return each(of_tree, range(len(outputs)), batch.g[0], self.workers)
 
 
-class _QuantileLeaves(_ValuesOfLines):
+class _QuantileLeaves(ValuesOfLines):
     """A loss whose best constant is a quantile of the targets, and whose leaf values are that
     quantile of the residuals, without regularisation."""
 
@@ -224,7 +226,7 @@ class Expectile(RegressionLoss):
 
 
 @dataclass(frozen=True)
-class Huber(_ValuesOfLines):
+class Huber(ValuesOfLines):
     """Squared for small residuals, absolute for large ones (Huber 1964).
 
     The threshold δ is a quantile of the absolute residuals, computed again in every round; leaf
@@ -282,6 +284,24 @@ class Huber(_ValuesOfLines):
                 for k, target in enumerate(targets)
             )
         )
+
+    @staticmethod
+    def in_round_of_models(
+        losses: Sequence[Any], rows: JointRows, samples: Sequence[Array]
+    ) -> Sequence[Any]:
+        own_lines = lines_of([rows.n_outputs] * len(losses))
+        alphas = [float(loss.alpha) for loss in losses for _ in range(rows.n_outputs)]
+        size, leaf = abs(rows.target_of_trees - rows.raw), rows.sample_lines(samples)
+        _, weight = rows.weights_of_trees
+        weighted = leaf
+        if weight.size:
+            weighted = rows.device.xp.where(weight == 0, leaf.dtype.type(-1), leaf)
+        found = leaf_quantiles_of_models(weighted, size, weight, alphas, 1)[:, 0]
+        if not found.all():
+            largest = to_numpy(rows.device.xp.where(leaf == 0, size, 0.0).max(axis=1))
+            found = np.where(found == 0.0, np.where(largest == 0.0, 1.0, largest), found)
+        deltas = [tuple(found[own].tolist()) for own in own_lines]
+        return [loss._with(deltas=own) for loss, own in zip(losses, deltas, strict=True)]
 
     def parameter_of_values(self, k: int) -> float:
         return self.deltas[k]

@@ -237,6 +237,20 @@ def scale_samples(
     return found
 
 
+def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
+    """Return the leaves of the rows of the trees of ``grow_models``, int32 or on CUDA uint16 of
+    shape (n_trees, n); -1 or ``NO_LEAF`` behind the rows of a model."""
+    return implementation(__name__, trees[0].leaf).leaves_of_models(trees)
+
+
+def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    """Return tables for ``add_to_sets``, and the first row of each among those of all; several are
+    copied on CUDA, without their columns."""
+    op = implementation(__name__, sets[0].rows)
+    found: tuple[list[Codes], list[int]] = op.stack_sets(sets)
+    return found
+
+
 def add_to_sets(
     sets: Sequence[Codes],
     set_of: Sequence[tuple[int, int, int]],

@@ -32,9 +32,11 @@ from ...kernels.boosting.many_models import (
 )
 from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
+from ...losses.joint_rows import are_equal
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
-from .joined_round import AskedRound, JoinedModels, JoinedRound, are_equal
+from .joined_models import JoinedModels, in_kinds
+from .joined_round import AskedRound, JoinedRound
 from .plain import (
     Batch,
     Gradients,
@@ -273,6 +275,7 @@ class Meeting:
         of_tables: dict[int, list[RoundsTogether]] = {}
         for model in part:
             of_tables.setdefault(id(_codes_of(model)), []).append(model)
+        part = list(itertools.chain.from_iterable(in_kinds(part)))
         key = tuple(model.number for model in part)
         others = [*before.values(), *self._batches.values()]
         try:
@@ -350,6 +353,7 @@ class RoundsTogether(BoostingRounds):
 
     def finish(self, started: Any) -> GrownRound:
         if not isinstance(started, AskedRound):  # of a model that is alone
+            self._forget_means()
             return super().finish(started)
         if started.joined is not None:
             started.joined.finish()
@@ -380,13 +384,29 @@ class RoundsTogether(BoostingRounds):
         self._updates.add_to_training_rows(trees)
 
     def add_to_others(self, trees: list[OutputTree]) -> None:
+        self._forget_means()
         self._updates.add_to_others(trees)
+
+    def _forget_means(self) -> None:
+        """Have the metrics of the round be those of this model alone."""
+        for rows in (self.training.rows, *self.others):
+            rows.mean_of_loss = None
 
 
 class GivenGradients(Gradients):
-    """Gradients of which those of the next round may have been computed with other models'."""
+    """Gradients of which those of the next round may have been computed with other models', before
+    and after those of a sample have got their factors."""
 
     given: Sequence[Totals] | None = None
+    scaled: Sequence[Totals] | None = None
+
+    def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
+        found, self.scaled = self.scaled, None
+        if found is None:
+            return super()._scale(round_, n_outputs)
+        for own in found:
+            round_.loss.check_totals(own, round_)
+        return found
 
     def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
         found, self.given = self.given, None

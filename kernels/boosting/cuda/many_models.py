@@ -272,6 +272,19 @@ def scale_samples(
     return [totals[own] for own in lines_of([own.stop - own.start for own in lines])]
 
 
+def leaves_of_models(trees: Sequence[TreesOfModel]) -> Array:
+    return trees[0].batch.leaf
+
+
+def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    begins = np.cumsum([0, *(own.rows.shape[0] for own in sets)]).tolist()
+    if len(sets) == 1:
+        return list(sets), begins[:-1]
+    xp = array_namespace(sets[0].rows)
+    rows = xp.concat([own.rows for own in sets])
+    return [Codes(rows, sets[0].columns[:, :0])], begins[:-1]
+
+
 def add_to_sets(
     sets: Sequence[Codes],
     set_of: Sequence[tuple[int, int, int]],

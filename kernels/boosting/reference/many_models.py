@@ -191,6 +191,22 @@ def _scaled(statistics: Array, rows: Array, factors: Array) -> tuple[float, floa
     return float(largest), float(total)
 
 
+def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
+    if len(trees) == 1:
+        return trees[0].leaf
+    xp, n_most = array_namespace(trees[0].leaf), max(own.leaf.shape[1] for own in trees)
+    lines = []
+    for own in trees:
+        n_lines, n = own.leaf.shape
+        missing = xp.full((n_lines, n_most - n), -1, dtype=own.leaf.dtype, device=device(own.leaf))
+        lines.append(xp.concat([own.leaf, missing], axis=1))
+    return xp.concat(lines)
+
+
+def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    return list(sets), [0] * len(sets)
+
+
 def add_to_sets(
     sets: Sequence[Codes],
     set_of: Sequence[tuple[int, int, int]],

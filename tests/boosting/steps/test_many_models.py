@@ -257,7 +257,7 @@ def room(monkeypatch):
     """Bytes on a GPU for copies of tables: those that are free, and those that copies take."""
     strict_cupy.install(monkeypatch)
     room = SimpleNamespace(free=10**9, copied=[], raises=False)
-    can_stack, stack_tables = many_models._can_stack, joined_round.stack_tables
+    can_stack, stack_tables = many_models._can_stack, joined_models.stack_tables
 
     def with_room(*given, **how):  # plans of trainings have enough
         with monkeypatch.context() as patch:
@@ -273,7 +273,7 @@ def room(monkeypatch):
         return stack_tables(tables, n_bins)
 
     monkeypatch.setattr(many_models, "_can_stack", with_room)
-    monkeypatch.setattr(joined_round, "stack_tables", stack)
+    monkeypatch.setattr(joined_models, "stack_tables", stack)
     return room
 
 
