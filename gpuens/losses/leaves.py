@@ -222,8 +222,7 @@ def huber_steps(lines: LeafLines, deltas: Sequence[float]) -> list[np.ndarray]:
 def _steps(
     lines: LeafLines, formulas: Sequence[Any], target: Array, raw: Array
 ) -> list[np.ndarray]:
-    """Return the Newton steps from other raw predictions, without a penalty, zero in inner nodes.
-    """
+    """Return the Newton steps from other raw predictions, without a penalty; 0 in inner nodes."""
     steps = []
     for left, (sum_g, sum_h) in zip(
         lines.left, _sums_of_gradients(lines, formulas, target, raw), strict=True

@@ -52,7 +52,11 @@ def sums_later(lines: Array, n_rows: Sequence[int], device: Device) -> list[Late
     if max(n_rows) > LINE_ROWS:  # each is enough work for launches of its own
         return [sum_later(line[:n], device) for line, n in zip(lines, n_rows, strict=True)]
     found = ordered_sums(lines, n_rows)
-    return [lambda line=line: float(found()[line, 0]) for line in range(len(n_rows))]
+
+    def total_of(line: int) -> Later:
+        return lambda: float(found()[line, 0])
+
+    return [total_of(line) for line in range(len(n_rows))]
 
 
 def _sum_of_blocks(

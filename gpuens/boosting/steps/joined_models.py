@@ -80,9 +80,7 @@ class JoinedModels:
         with self.device.active():
             self.stack = _stack_of(self.models, before)
             self._join()
-            self.kinds = [
-                self._alike(own) for own in lines_of([len(of_kind) for of_kind in kinds])
-            ]
+            self.kinds = [self._alike(own) for own in lines_of([len(of_kind) for of_kind in kinds])]
             n_sets = max(len(own.others) for own in self.models)
             sets = [[own.others[k : k + 1] for own in self.models] for k in range(n_sets)]
             self.sets = [JoinedSets(self, own) for own in sets if can_join(self, own)]
@@ -160,10 +158,7 @@ class JoinedModels:
         found = type(losses[0]).values_of_lines(lines, parameters)
         return [found[own] for own in lines_of([rows.n_outputs] * len(losses))]
 
-
-    def change(
-        self, grown: Sequence[Any], values: Sequence[Any], factors: Sequence[float]
-    ) -> None:
+    def change(self, grown: Sequence[Any], values: Sequence[Any], factors: Sequence[float]) -> None:
         """Add the values of the trees of all models to the evaluation sets that are joined, and
         have the means of losses be those of the round."""
         for sets in self.sets if self.joins_sets else ():

@@ -125,8 +125,10 @@ class JoinedRound:
             return grown, [None] * len(part)
         limits = [own.model.limits(own.round) for own in part]
         found = newton_steps_of_models(grown, g, h, models, limits)
-        pairs = zip(part, found, strict=True)
-        return grown, [steps if own.model.takes_steps else None for own, steps in pairs]
+        are_taken = [own.model.takes_steps for own in part]
+        return grown, [
+            own if is_taken else None for own, is_taken in zip(found, are_taken, strict=True)
+        ]
 
     def _add(
         self, joined: JoinedModels, part: Sequence[AskedRound], grown: Sequence[Any],

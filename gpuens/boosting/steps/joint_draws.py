@@ -62,9 +62,7 @@ def _draw(
         lines = _lines(importance, drawn, len(asked))
         chances = goss_chances_of_lines(lines, n_rows, own, device)
     else:
-        squares = _sum_of_outputs(
-            joined, alike, lambda g, h: g.astype(np.float64) ** 2, np.float64
-        )
+        squares = _sum_of_outputs(joined, alike, lambda g, h: g.astype(np.float64) ** 2, np.float64)
         lines = _lines(squares, drawn, len(asked))
         chances = mvs_chances_of_lines(lines, n_rows, [s.fraction for s in own], device)
     keys = [key_of_rows(asked[k].model.training.settings.seed, asked[k].index) for k in drawn]

@@ -119,7 +119,9 @@ class LinearLeafValues(LeafValues):
         """Return a tree with linear functions, whose values are multiplied by the learning rate
         already; rows with missing values get the constants. ``largest`` is
         ``Loss.largest_step``."""
-        linear = self._fit(tree, batch.lines(slice(tree.i, tree.i + 1)), batch.params.min_sum_hessian, largest)
+        linear = self._fit(
+            tree, batch.lines(slice(tree.i, tree.i + 1)), batch.params.min_sum_hessian, largest
+        )
         return _scaled(tree, linear, batch.learning_rate)
 
     def _features(self, tree: OutputTree) -> PathFeatures:

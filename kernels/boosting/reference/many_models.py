@@ -146,7 +146,9 @@ def leaf_sums_of_models(
     workers: Workers = ONE_WORKER,
 ) -> np.ndarray:
     of_trees = enumerate(scales)
-    found = [leaf_sums(leaf[i, ...], g[i, ...], h[i, ...], s, n_nodes, workers) for i, s in of_trees]
+    found = [
+        leaf_sums(leaf[i, ...], g[i, ...], h[i, ...], s, n_nodes, workers) for i, s in of_trees
+    ]
     return np.stack(found)
 
 

@@ -110,7 +110,12 @@ def pick_digits(counts, total, least, place, found):
     """One node and side a thread; ``blockIdx.y`` is the line. What is still needed stays in
     ``least``; ``counts`` are set back to zero."""
     line = i64(cuda.blockIdx.y)
-    own_counts, own_total, own_least, own_found = counts[line], total[line], least[line], found[line]
+    own_counts, own_total, own_least, own_found = (
+        counts[line],
+        total[line],
+        least[line],
+        found[line],
+    )
     i = u32(cuda.grid(1))
     while i < u32(2) * u32(own_total.shape[0]):
         node, side = i >> u32(1), i & u32(1)

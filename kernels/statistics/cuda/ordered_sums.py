@@ -18,8 +18,7 @@ BLOCK = block_size(256)
 
 @kernel
 def sum_lines(values, n_rows, own_rows, n_turns, out):
-    """A line a block, of ``n_rows`` rows or of as many as ``own_rows`` says; ``out`` (n_lines, 2).
-    """
+    """A line a block, of ``n_rows`` rows or those of ``own_rows``; ``out`` (n_lines, 2)."""
     sums = cuda.shared.array(SUM_CHUNK, np.float64)
     tops = cuda.shared.array(BLOCK, np.float64)
     turns = cuda.local.array(MOST_LEVELS, np.float64)

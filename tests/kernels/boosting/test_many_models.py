@@ -94,7 +94,9 @@ def test_more_models_than_a_shift(target, oracle, same):
     y, raw = rng.integers(0, 2, (5, 60)).astype(np.float64), rng.normal(size=(5, 60))
     g, h = (target.array(np.full((5, 60), np.nan, np.float32)) for _ in range(2))
     none, args = target.array(NONE), [target.array(a) for a in (y, raw)]
-    target.run(gradients_of_models, [BinomialLogLoss()], *args, none, none, g, h, NO_CLASS, [60] * 5)
+    target.run(
+        gradients_of_models, [BinomialLogLoss()], *args, none, none, g, h, NO_CLASS, [60] * 5
+    )
     for i in range(5):
         own_g, own_h = np.empty((2, 60), np.float32)
         oracle.run(gradients, BinomialLogLoss(), y[i], raw[i], NONE, NONE, own_g, own_h)
@@ -152,9 +154,7 @@ def test_leaves(target, oracle, same, weights):
         sums = target.run(leaf_sums_of_models, own_leaf, *arrays[2:], scales, n_nodes)
         for i, quantile in enumerate(quantiles):
             own_weight = weight[i] if weight.ndim == 2 else weight
-            of_tree = oracle.run(
-                leaf_quantiles, leaf[i], values[i], own_weight, quantile, n_nodes
-            )
+            of_tree = oracle.run(leaf_quantiles, leaf[i], values[i], own_weight, quantile, n_nodes)
             same(found[i], of_tree)
             same(sums[i], oracle.run(leaf_sums, leaf[i], g[i], h[i], scales[i], n_nodes))
 
@@ -170,7 +170,9 @@ def test_samples_are_scaled(target, same):
         scale_samples, *arrays, *([target.array(a) for a in of] for of in (rows, factors)), lines
     )
     for own_rows, factor, own, found in zip(rows, factors, lines, totals, strict=True):
-        for line, (max_g, sum_g, max_h, sum_h) in zip(range(own.start, own.stop), found, strict=True):
+        for line, (max_g, sum_g, max_h, sum_h) in zip(
+            range(own.start, own.stop), found, strict=True
+        ):
             for statistics in (g, h):
                 statistics[line, own_rows] *= factor
             sizes = [abs(s[line, own_rows]).astype(np.float64) for s in (g, h)]

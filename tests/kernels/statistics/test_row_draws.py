@@ -41,9 +41,7 @@ def test_chances(target, n, weights):
     weight = {"none": np.empty(0), "of all": np.arange(n) % 3 * 1.0,
               "of samples": (np.arange(4 * n) % 5 * 0.5).reshape(4, n)}[weights]  # fmt: skip
     keys = [7, 8, 9, 10]
-    found = target.run(
-        draw_by_chances, target.array(weight), target.array(chances), n_rows, keys
-    )
+    found = target.run(draw_by_chances, target.array(weight), target.array(chances), n_rows, keys)
     for k, ((rows, factors), own_n, key) in enumerate(zip(found, n_rows, keys, strict=True)):
         own, chance = weight[k] if weight.ndim == 2 else weight, chances[k, :own_n]
         expected = expected_rows(own[:own_n], own_n, np.floor(chance * 2.0**32), key)
