@@ -160,7 +160,7 @@ def statistics() -> Iterator[Entry]:
     arguments = (*STATISTICS, array(i32), array(f32), array(i64, 2), TABLE)
     yield Entry("scale_samples", scale_sampled, arguments, 48)
     draws = TABLE, TABLE, array(u64, 2), array(i64, 2)
-    yield Entry("row_draws_least", find_least, (TABLE, array(u64, 2)), 48)
+    yield Entry("row_draws_least", find_least, (TABLE, array(u64, 2)), 64)
     yield Entry("row_draws_count", count_drawn, draws, 48)
     yield Entry("row_draws_list", list_drawn, (*draws, array(i32), array(f32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
@@ -171,7 +171,9 @@ def statistics() -> Iterator[Entry]:
         adding = (array(u16), array(f64), f64)
         arguments = (TABLE, i64, i64, TABLE, f64, TABLE, TABLE, *adding, *STATISTICS)
         arguments = (*arguments, i64, i64, TABLE, array(f64, 3), array(f64))
-        yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
+        # Formulas that keep a parameter of the output's own beside much else, before sm_90.
+        registers = {"Focal": 80, "LocationScale": 72}.get(loss.__name__, 64)
+        yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, registers)
     for loss in (*LOSSES, *LINKS):
         arguments = (TABLE, i64, i64, TABLE, f64, ROWS, TABLE, TABLE)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)

@@ -10,10 +10,13 @@ from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, cuda, empty, kernel, launch, upload
 from ...runtime.dtypes import SUM_CHUNK
 from ...runtime.fetch import fetch
-from .gradients import MOST_LEVELS, add_up, next_place
+from .gradients import next_place
 
 u32, f64 = np.uint32, np.float64
 BLOCK = block_size(256)
+MOST_LEVELS = 15
+"""Of the tree of chunks: lines have at most 2**24 rows, as batches of trees have."""
+N_TURNS = MOST_LEVELS * BLOCK
 
 
 @kernel
@@ -21,7 +24,7 @@ def sum_lines(values, n_rows, own_rows, n_turns, out):
     """A line a block, of ``n_rows`` rows or those of ``own_rows``; ``out`` (n_lines, 2)."""
     sums = cuda.shared.array(SUM_CHUNK, np.float64)
     tops = cuda.shared.array(BLOCK, np.float64)
-    turns = cuda.local.array(MOST_LEVELS, np.float64)
+    turns = cuda.shared.array(N_TURNS, np.float64)  # registers cannot be indexed
     t = u32(cuda.threadIdx.x)
     line = u32(cuda.blockIdx.x)
     own = values[line]
@@ -36,9 +39,14 @@ def sum_lines(values, n_rows, own_rows, n_turns, out):
         total = f64(0)
         for turn in range(n_turns):
             i = u32(place * u32(SUM_CHUNK) + k)
-            value = own[i] if i < n else f64(0)
-            top = max(top, value)
-            total = add_up(turns, u32(turn), value)
+            total = own[i] if i < n else f64(0)
+            top = max(top, total)
+            # As a binary counter carries: a pair of trees of the same size becomes one.
+            level = u32(0)
+            while (u32(turn) >> level) & u32(1):
+                total += turns[u32(level * u32(BLOCK) + t)]
+                level = u32(level + u32(1))
+            turns[u32(level * u32(BLOCK) + t)] = total
             place = next_place(place, u32(n_turns >> 1))
         sums[k] = total
         k = u32(k + u32(BLOCK))
