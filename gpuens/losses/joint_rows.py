@@ -53,10 +53,11 @@ class JointRows:
     def joined(self, arrays: Sequence[Array], always: bool = False) -> Array:
         """Return the array of rows that models have in common, or the lines of one after the other,
         of which those of fewer rows than others have zeros behind them; ``always`` the lines."""
-        if not always and arrays[0].ndim == 1 and all(are_equal(own, arrays[0]) for own in arrays):
+        xp, n_most = self.device.xp, int(self.raw.shape[1])
+        is_whole = not always and arrays[0].ndim == 1 and arrays[0].shape[0] == n_most
+        if is_whole and all(are_equal(own, arrays[0]) for own in arrays):
             return arrays[0]
         of_models = [own if own.ndim == 2 else own[None] for own in arrays]
-        xp, n_most = self.device.xp, int(self.raw.shape[1])
         if all(own.shape[1] == n_most for own in of_models):
             return xp.concat(of_models)
         counts = [len(own) for own in of_models]
