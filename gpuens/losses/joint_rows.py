@@ -23,7 +23,7 @@ class JointRows:
         Of each model.
     raw : float64, shape (n_trees, n), on the device
         The raw predictions of all; the lines of a model are beside each other, and its rows begin
-        them. Of several outputs all models have n rows.
+        them.
     losses : sequence of Loss
         Of the trainings: of one class, and of as many outputs.
     device : Device

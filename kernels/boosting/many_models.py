@@ -135,7 +135,7 @@ def gradients_of_models(
     first_class : int
         Of each model.
     n_rows : sequence of int
-        Of each model, at most n; more than one output have n.
+        Of each model, at most n.
 
     Returns
     -------

@@ -341,7 +341,6 @@ def test_models_share_what_is_between_the_growth(host, name):
         for kernel in OF_GROWTH:
             del counts[kernel]
     assert four.total() <= 1.1 * one.total(), (one, four)
-    assert max(four.values()) < 3 * 4 * 4, four
 
 
 def test_losses_share_the_growth(host):

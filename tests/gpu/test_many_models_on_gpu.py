@@ -132,7 +132,7 @@ def test_folds(cupy, name):
 
 @pytest.mark.parametrize("how", [{}, {"subsample": 0.6, "class_weight": "balanced"}], ids=str)
 def test_folds_of_three_classes(cupy, how):
-    """Of two numbers of rows, each of which is a batch."""
+    """Of two numbers of rows, in one batch."""
     table, y = table_of_folds(), np.digitize(TARGET[:203], [-0.5, 0.5])
     weight = np.arange(203) % 3 * 0.7
     pairs = [

@@ -20,6 +20,7 @@ from ...kernels.runtime.dtypes import Codes, NodeValues, Totals
 from ...kernels.scalars.lazy_jit import lazy_property
 from ...losses.joint_rows import JointRows, are_equal, kind_of
 from ...losses.leaves import LeafLines
+from ..round_data import Training
 from .plain import BATCH_RECORDS_ON_GPU
 
 
@@ -93,7 +94,7 @@ class JoinedModels:
         self.raw = xp.zeros(shape, dtype=xp.float64)
         self.g, self.h = (xp.empty(shape, dtype=xp.float32) for _ in range(2))
         for model, own in zip(self.models, self.lines, strict=True):
-            # Of several outputs all models have as many rows: their lines are one run of memory.
+            # The lines of several outputs of fewer rows than others have are no run of memory.
             of_rows = own, slice(model.training.n_rows)
             self.raw[of_rows] = model.training.rows.raw
             model.training.rows.raw = self.raw[of_rows]
@@ -212,12 +213,20 @@ class JoinedSets:
 
 def can_join(joined: JoinedModels, of_models: Sequence[Sequence[Any]]) -> bool:
     """Return whether evaluation sets can be joined: in the memory of the device, of as many rows
-    where there are several outputs, and so small that their leaves have room."""
+    where there are several outputs whose lines must be whole, and so small that their leaves have
+    room."""
     rows = [own for each in of_models for own in each]
     sizes = {int(own.raw.shape[1]) for own in rows}
-    is_one_size = len(sizes) == 1 or all(len(own.raw) == 1 for own in rows)
+    are_parts = all(own.takes_parts_of_lines for own in joined.models)
     is_small = len(joined.raw) * max(sizes) <= BATCH_RECORDS_ON_GPU
-    return is_one_size and is_small and all(isinstance(own.codes, Codes) for own in rows)
+    are_here = all(isinstance(own.codes, Codes) for own in rows)
+    return (are_parts or len(sizes) == 1) and is_small and are_here
+
+
+def takes_parts_of_lines(training: Training) -> bool:
+    """Return whether the outputs of a model need not be whole lines, where several share arrays: on
+    a GPU, where all that reads them together is launched for all models."""
+    return training.device.runs_ahead and training.loss.has_plain_gradients
 
 
 def _stack_of(models: Sequence[Any], before: Sequence[JoinedModels]) -> StackedTables:

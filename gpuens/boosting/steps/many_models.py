@@ -35,7 +35,7 @@ from ...kernels.runtime.dtypes import Codes, Totals, Update
 from ...losses.joint_rows import are_equal
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
-from .joined_models import JoinedModels, in_kinds
+from .joined_models import JoinedModels, in_kinds, takes_parts_of_lines
 from .joined_round import AskedRound, JoinedRound
 from .plain import (
     Batch,
@@ -328,11 +328,11 @@ class RoundsTogether(BoostingRounds):
 
     def fits(self, part: Sequence[RoundsTogether]) -> bool:
         """Return whether a batch has room for the trees of this model too: lines of several outputs
-        must be whole."""
+        must be whole, unless all that is done with them is done for all models."""
         training, models = self.training, [*part, self]
         n_trees = sum(len(own.outputs) for own in models)
         n_rows = max(own.training.n_rows for own in models)
-        are_whole = all(len(own.outputs) == 1 or own.training.n_rows == n_rows for own in models)
+        are_whole = all(own.takes_parts_of_lines or own.training.n_rows == n_rows for own in models)
         most = batch_size(
             n_trees, n_rows, training.n_bins.size, training.settings.params, training.device
         )
@@ -341,6 +341,11 @@ class RoundsTogether(BoostingRounds):
     @property
     def outputs(self) -> range:
         return range(self.training.loss.n_outputs)
+
+    @property
+    def takes_parts_of_lines(self) -> bool:
+        """Whether the rows of the outputs may have gaps between them in memory."""
+        return len(self.outputs) == 1 or takes_parts_of_lines(self.training)
 
     @property
     def takes_steps(self) -> bool:
