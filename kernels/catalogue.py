@@ -15,6 +15,7 @@ from numba import from_dtype, types
 
 from .binning.cuda.bin_values import number_bins
 from .binning.cuda.project import add_features
+from .boosting.cuda.many_models import scale_sampled
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
 from .cart.cuda.cut_tiles import find_ranges, search_cuts, sum_cuts, sum_sides
@@ -53,9 +54,11 @@ from .runtime.cuda.compiling import kinds_of
 from .scalars.losses import LINKS, LOSSES
 from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
+from .statistics.cuda.ordered_sums import sum_lines
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
-from .statistics.cuda.samples import count_drawn, count_hits, count_rows, list_drawn, list_rows
+from .statistics.cuda.row_draws import count_drawn, find_least, list_drawn
+from .statistics.cuda.samples import count_hits, count_rows, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
 
@@ -154,19 +157,25 @@ def statistics() -> Iterator[Entry]:
     yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
-    draws = ROWS, array(u64, 2), array(i64, 2)
-    yield Entry("samples_count_drawn", count_drawn, draws, 48)
-    yield Entry("samples_list_drawn", list_drawn, (*draws, array(i32)), 48)
+    arguments = (*STATISTICS, array(i32), array(f32), array(i64, 2), TABLE)
+    yield Entry("scale_samples", scale_sampled, arguments, 48)
+    draws = TABLE, TABLE, array(u64, 2), array(i64, 2)
+    yield Entry("row_draws_least", find_least, (TABLE, array(u64, 2)), 64)
+    yield Entry("row_draws_count", count_drawn, draws, 48)
+    yield Entry("row_draws_list", list_drawn, (*draws, array(i32), array(f32)), 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
+    yield Entry("ordered_sums", sum_lines, (TABLE, i64, array(i64), i64, TABLE), 48)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
         arguments = (TABLE, i64, i64, TABLE, f64, TABLE, TABLE, *adding, *STATISTICS)
-        arguments = (*arguments, i64, i64, array(i64, 2), array(f64, 3), array(f64))
-        yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
+        arguments = (*arguments, i64, i64, TABLE, array(f64, 3), array(f64))
+        # Formulas that keep a parameter of the output's own beside much else, before sm_90.
+        registers = {"Focal": 80, "LocationScale": 72}.get(loss.__name__, 64)
+        yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, registers)
     for loss in (*LOSSES, *LINKS):
-        arguments = (ROWS, ROWS, f64, ROWS, ROWS)
+        arguments = (TABLE, i64, i64, TABLE, f64, ROWS, TABLE, TABLE)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
 
 
@@ -176,8 +185,8 @@ def operations() -> Iterator[Entry]:
     yield Entry("histogram", add_tiles, arguments, 64, BLOCK_ALONE)
     arguments = (array(i32), array(f64, 3), i64, array(f64, 3))
     yield Entry("explain_add_groups", add_groups, arguments, 48)
-    yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
-    arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
+    yield Entry("leaf_quantiles_share", find_shares, (array(i64, 2), ROWS, array(i64, 3)), 48)
+    arguments = (array(i64, 4), array(i64, 2), array(i64, 3), u64, array(u64, 3))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
     steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE, TABLE)
     yield Entry("newton_steps", take_steps, steps, 56)
@@ -197,16 +206,17 @@ def operations() -> Iterator[Entry]:
 def of_leaves() -> Iterator[Entry]:
     """Yield the kernels that read or write the leaves of rows."""
     for kind, leaf in LEAVES.items():
-        arguments = (leaf, array(i64), array(i64))
+        leaves, weight = array(leaf.dtype, 2), array(i64, 2)
+        arguments = (leaves, weight, array(i64, 2))
         yield Entry(f"leaf_quantiles_total_{kind}", sum_weights, arguments, 32)
-        arguments = (leaf, array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
+        arguments = (leaves, array(u64, 2), weight, array(u64, 3), u64, array(i64, 4))
         yield Entry(f"leaf_quantiles_count_{kind}", count_digits, arguments, 48)
-        summing = (array(leaf.dtype, 2), *STATISTICS, TABLE)
+        summing = (leaves, *STATISTICS, TABLE)
         arguments = (*summing, f64, f64, f64, TABLE, i64, i64, array(i64, 3), TABLE)
         yield Entry(f"leaf_sums_shared_{kind}", sum_in_shared, arguments, 88)
         arguments = (*summing, array(i64, 3))
         yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
-        own_trees, leaves = array(i64, 2), array(leaf.dtype, 2)
+        own_trees = array(i64, 2)
         arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, own_trees, leaves)
         yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)
         yield Entry(f"linear_largest_{kind}", find_largest, (leaf, array(i64), array(i64)), 32)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..custom_metrics import ArrayMetric, CustomMetric
+from ..devices.array_functions import contiguous
 from ..devices.library_arrays import own_array
 from ..devices.placement import Device, to_numpy
 from ..inputs.labels import labels_for_metrics
@@ -63,8 +64,10 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
     if entry == "loss":
 
         def mean(rows: TrainingRows) -> Later:
+            if rows.mean_of_loss is not None:
+                return rows.mean_of_loss()
             own = loss.among(rows.workers)
-            return own.mean_later(rows.y, rows.raw, rows.weight, device)
+            return own.mean_later(rows.y, contiguous(rows.raw), rows.weight, device)
 
         return Metric("loss", False, mean)
     if isinstance(loss, SurvivalLoss) or entry == CONCORDANCE:
@@ -168,7 +171,8 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
 
     def compute(rows: TrainingRows) -> Later:
         own = loss.among(rows.workers)
-        return own.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
+        raw = contiguous(rows.raw)
+        return own.mean_of(lambda k: formula, rows.y, raw, rows.weight, device)
 
     return Metric(metric.label, metric.higher_is_better, compute)
 
@@ -194,7 +198,7 @@ class _Regression(RegressorMixin, BaseEstimator):
         return True
 
     def predict(self, X: Any) -> np.ndarray:
-        return to_numpy(self.loss.predict(self.rows.raw, self.device))
+        return to_numpy(self.loss.predict(contiguous(self.rows.raw), self.device))
 
 
 class _Classification(ClassifierMixin, _Regression):
@@ -203,7 +207,7 @@ class _Classification(ClassifierMixin, _Regression):
         self.classes_ = classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        return to_numpy(self.loss.predict(self.rows.raw, self.device))
+        return to_numpy(self.loss.predict(contiguous(self.rows.raw), self.device))
 
     def predict(self, X: Any) -> np.ndarray:
         return self.classes_[self.predict_proba(X).argmax(axis=1)]

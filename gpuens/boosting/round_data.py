@@ -5,6 +5,7 @@ All modules of the room share them, and none of these is imported here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..losses import Loss
-from ..numerics.weighted import whole_weights
+from ..numerics.weighted import Later, whole_weights
 from .data.tables import FeatureTable
 from .parameters import Schedule
 from .steps.sampling import Sample, Sampling
@@ -70,6 +71,8 @@ class TrainingRows:
         The features, for linear functions in leaves.
     workers : Workers
         Those that share the rows. Every one has evaluation sets as a whole.
+    mean_of_loss : callable or None
+        Starts to compute the mean of the loss after the last round, with those of other models.
     """
 
     codes: Codes | SparseCodes | StreamedCodes
@@ -78,6 +81,7 @@ class TrainingRows:
     raw: Array
     table: Array | None = None
     workers: Workers = ONE_WORKER
+    mean_of_loss: Callable[[], Later] | None = field(init=False, default=None)
 
 
 @dataclass(frozen=True)

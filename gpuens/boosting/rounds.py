@@ -142,14 +142,17 @@ class BoostingRounds(Rounds):
         self.end(round_)
         yield GrownRound(index, trees, round_.drop)
 
-    def begin(self, index: int) -> Round:
-        """Draw the rows of a round, and adapt the loss to it."""
+    def begin(self, index: int, adapts: bool = True) -> Round:
+        """Draw the rows of a round, and adapt the loss to it, unless that is done with those of
+        other models."""
         training, rows = self.training, self.training.rows
         rate = training.loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
         sample = self.sampler.draw(index)
-        device, weight = training.device, training.whole_weight
-        loss = training.loss.in_round(index, rows.y, rows.raw, weight, sample.rows, device)
+        loss = training.loss
+        if adapts:
+            whole, device = training.whole_weight, training.device
+            loss = loss.in_round(index, rows.y, rows.raw, whole, sample.rows, device)
         return Round(index, loss, rate, sample, drop)
 
     def leave_out(self, index: int, rate: float) -> Drop | None:

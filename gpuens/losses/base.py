@@ -16,6 +16,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..forest.sum_of_trees import IDENTITY, Link
+from ..kernels.boosting.many_models import values_of_models
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
@@ -28,6 +29,7 @@ from ..kernels.statistics.gradients import (
     row_values,
 )
 from ..numerics.weighted import Later, mean_later
+from .joint_rows import JointRows
 from .leaves import LeafBatch
 
 Self = TypeVar("Self", bound="Loss")
@@ -131,6 +133,21 @@ class Loss:
         part, all if it is empty.
         """
         return self
+
+    @staticmethod
+    def in_round_of_models(
+        losses: Sequence[Any], indices: Sequence[int], rows: JointRows, samples: Sequence[Array]
+    ) -> Sequence[Any]:
+        """Return the losses of a round of several models, all of one class, each as ``in_round``
+        does; of ``rows`` the ``samples`` take part."""
+        if type(losses[0]).in_round is Loss.in_round:
+            return losses
+        return [
+            loss.in_round(index, own.y, own.raw, whole, sample, rows.device)
+            for loss, index, own, whole, sample in zip(
+                losses, indices, rows.rows, rows.whole_weights, samples, strict=True
+            )
+        ]
 
     def target_type(self, device: Device) -> np.dtype:
         """Return the type in which the rounds of a training keep the targets: float64, or one that
@@ -266,14 +283,38 @@ class Loss:
         for k in range(1, self.n_outputs):
             target = self.targets(y, k, device)
             total = total + row_values(formula(k), target, raw[k], shared)
-        return mean_later(total, weight, device, self.workers, self._terms())
+        return mean_later(total, weight, device, self.workers, self.n_terms)
+
+    @staticmethod
+    def values_of_models(losses: Sequence[Any], rows: JointRows) -> Array:
+        """Return the loss of each row of several models whose losses are of one class and have
+        plain means, float64 of shape (n_models, n_rows)."""
+        n_models, n_outputs = len(losses), losses[0].n_outputs
+        formulas = [loss.formula(k) for loss in losses for k in range(n_outputs)]
+        shared = losses[0].shared(rows.target, rows.raw_of_models, rows.device)
+        values = values_of_models(
+            formulas, rows.target, rows.raw, shared, rows.first_class, n_models
+        )
+        of_models = values.reshape(n_models, n_outputs, -1)
+        total = of_models[:, 0]
+        for k in range(1, n_outputs):
+            total = total + of_models[:, k]
+        return total
+
+    @property
+    def has_plain_mean(self) -> bool:
+        """Whether the mean is that of ``values_of_models``."""
+        own = type(self)
+        is_plain = own.mean_later is Loss.mean_later and own.mean_of is Loss.mean_of
+        return is_plain and self.has_plain_gradients
 
     def _mean(self, values: Array, weight: Array, device: Device) -> float:
         """Return the weighted mean of values of the rows."""
         return mean_later(values, weight, device, self.workers)()
 
-    def _terms(self) -> int:
-        """Return the number that the sum over the outputs is divided by."""
+    @property
+    def n_terms(self) -> int:
+        """The number that the sum over the outputs is divided by."""
         return self.n_outputs
 
     def predict(self, raw: Array, device: Device) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from ..kernels.statistics.gradients import NO_CLASS
 from ..numerics.minimise import minimise
 from ..numerics.weighted import Later, mean_later
 from .base import Loss
+from .joint_rows import JointRows
 from .safe_steps import largest_rate, largest_step
 
 SMALLEST_SHARE = 1e-15
@@ -55,7 +57,8 @@ class ClassLoss(Loss):
     def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
         return y, NO_CLASS if self.n_outputs == 1 else outputs.start
 
-    def _terms(self) -> int:
+    @property
+    def n_terms(self) -> int:
         return 1
 
     def raw_of(self, predicted: np.ndarray) -> np.ndarray:
@@ -131,6 +134,19 @@ class MultinomialLogLoss(LogLoss):
         xp, n = device.xp, raw.shape[1]
         own = xp.take(xp.reshape(raw, (-1,)), xp.astype(y, xp.int64) * n + xp.arange(n))
         return mean_later(self.shared(y, raw, device) - own, weight, device, self.workers)
+
+    @staticmethod
+    def values_of_models(losses: Sequence[Any], rows: JointRows) -> Array:
+        raw, xp = rows.raw_of_models, rows.device.xp
+        n_models, n_outputs, n = raw.shape
+        first = xp.arange(n_models, dtype=xp.int64)[:, None] * n_outputs
+        place = (xp.astype(rows.target, xp.int64) + first) * n + xp.arange(n)
+        own = xp.take(xp.reshape(raw, (-1,)), xp.reshape(place, (-1,)))
+        return losses[0].shared(rows.target, raw, rows.device) - xp.reshape(own, (n_models, n))
+
+    @property
+    def has_plain_mean(self) -> bool:
+        return True
 
     def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(raw)

@@ -85,7 +85,8 @@ class FunctionLoss(OneAgainstTheRest):
             return super().joint_targets(y, outputs)
         return Loss.joint_targets(self, y, outputs)
 
-    def _terms(self) -> int:
+    @property
+    def n_terms(self) -> int:
         return 1 if self.of_classes else self.n_outputs
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:

@@ -90,7 +90,8 @@ class DistributionLoss(Loss):
         """Return what the location is a location of."""
         return y
 
-    def _terms(self) -> int:
+    @property
+    def n_terms(self) -> int:
         return 1
 
     def raw_of(self, predicted: np.ndarray) -> np.ndarray:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device
+from ..kernels.boosting.many_models import (
+    gradients_of_models,
+    leaf_quantiles_of_models,
+    leaf_sums_of_models,
+    values_of_models,
+)
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.params import GrowthParams
 from ..kernels.leaves.inner_nodes import average_children
-from ..kernels.leaves.newton_steps import add_children, leaf_sums
-from ..kernels.leaves.quantiles import leaf_quantiles
+from ..kernels.leaves.newton_steps import add_children
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Workers, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
 from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.losses import Given, Huber
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.statistics.gradients import gradients, row_values
+from ..kernels.statistics.gradients import NO_CLASS, gradients
 from ..kernels.statistics.quantise import fixed_point_scales
 
 _newton_value = vectorise(newton_value)
@@ -64,23 +70,53 @@ class LeafBatch:
     device: Device
     workers: Workers
 
-    def rows_of(self, i: int) -> LeafRows:
-        """Return tree i and its rows."""
-        return LeafRows(
-            self.trees, i, self.g[i], self.h[i], self.totals[i], lambda: self.read_target(i),
-            self.raw[i], self.weight, self.whole_weight, self.device, self.workers,
+    def lines(self, trees: slice) -> LeafLines:
+        """Return some of the trees, and their rows; of several lines of one tree ``trees`` is that
+        of the line."""
+        offset, n_trees = self.trees.offset, len(self.g[trees])
+        nodes = [slice(int(offset[i]), int(offset[i + 1])) for i in range(trees.start, trees.stop)]
+        return LeafLines(
+            [self.trees.left[own] for own in nodes], [self.trees.right[own] for own in nodes],
+            self.trees.leaf[trees], self.g[trees], self.h[trees], self.totals[trees],
+            [self.g.shape[1]] * n_trees, lambda: self._target(trees), self.raw[trees], self.weight,
+            self.whole_weight, self.device, self.workers,
         )  # fmt: skip
+
+    def _target(self, trees: slice) -> Array:
+        targets = [self.read_target(i) for i in range(trees.start, trees.stop)]
+        is_common = all(own is targets[0] for own in targets)
+        return targets[0][None] if is_common else self.device.xp.stack(targets)
 
 
 @dataclass(frozen=True)
-class LeafRows:
-    """A tree of a ``LeafBatch``, whose attributes these are."""
+class LeafLines:
+    """Trees, of one model or several, and the rows that they were grown on; a line a tree.
 
-    trees: GrownTrees
-    i: int
+    Parameters
+    ----------
+    left, right : sequence of int32, shape (n_nodes,), NumPy
+        Children; -1 at a leaf. Children have higher numbers than their parents.
+    leaf : int32 or on CUDA uint16, shape (n_trees, n), on the device
+        The leaf of every row (see ``GrownTrees``); that of no row behind those of a model.
+    g, h : float32, shape (n_trees, n), on the device
+    totals : sequence of Totals
+    n_rows : sequence of int
+        Of each tree, at most n.
+    read_target : callable
+        Returns float64 of shape (n_trees, n), or (1, n), if it is that of all; on the device.
+    raw : float64, shape (n_trees, n), on the device
+    weight, whole_weight : float64 and int64, shape (n,), (n_trees, n) or (0,), on the device
+    device : Device
+    workers : Workers
+    """
+
+    left: Sequence[np.ndarray]
+    right: Sequence[np.ndarray]
+    leaf: Array
     g: Array
     h: Array
-    totals: Totals
+    totals: Sequence[Totals]
+    n_rows: Sequence[int]
     read_target: Callable[[], Array]
     raw: Array
     weight: Array
@@ -89,31 +125,29 @@ class LeafRows:
     workers: Workers
 
     @property
-    def left(self) -> np.ndarray:
-        """Children, int32 of shape (n_nodes,); -1 at a leaf. Children have higher numbers than
-        their parents."""
-        return self.trees.left[self._nodes]
-
-    @property
-    def right(self) -> np.ndarray:
-        return self.trees.right[self._nodes]
-
-    @property
-    def leaf(self) -> Array:
-        """The leaf of every row, of shape (n_rows,) on the device (see ``GrownTrees``)."""
-        return self.trees.leaf[self.i]
-
-    @property
     def n_nodes(self) -> int:
-        return self._nodes.stop - self._nodes.start
+        """The nodes of the largest tree."""
+        return max(own.size for own in self.left)
 
     @lazy_property
     def target(self) -> Array:
         return self.read_target()
 
-    @property
-    def _nodes(self) -> slice:
-        return slice(int(self.trees.offset[self.i]), int(self.trees.offset[self.i + 1]))
+    @lazy_property
+    def cover(self) -> list[np.ndarray]:
+        """The sums of the hessians of the nodes of each tree."""
+        return [hessian for _, hessian in node_sums(self, self.g, self.h, self.totals)]
+
+    def of_nodes(self, values: Sequence[np.ndarray]) -> Array:
+        """Return the value of each row's leaf, that of the first node where it is in none."""
+        width, xp = self.n_nodes, self.device.xp
+        table = np.zeros((len(values), width))
+        for line, own in zip(table, values, strict=True):
+            line[: own.size] = own
+        is_inside = (self.leaf >= 0) & (self.leaf < width)
+        leaf = xp.where(is_inside, self.leaf, self.leaf.dtype.type(0))
+        first = self.device.asarray(np.arange(len(values))[:, None] * width)
+        return self.device.asarray(table.reshape(-1))[leaf + first]
 
 
 def of_leaves(value: np.ndarray, leaf: Array, device: Device) -> Array:
@@ -122,61 +156,113 @@ def of_leaves(value: np.ndarray, leaf: Array, device: Device) -> Array:
     return device.asarray(value)[device.xp.where(is_inside, leaf, leaf.dtype.type(0))]
 
 
-def node_sums(rows: LeafRows, g: Array, h: Array, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
-    """Sum statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
-    scales = fixed_point_scales(totals, rows_of_all(g.shape[0], rows.workers))
-    sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes, rows.workers)
-    add_children(rows.left, rows.right, sums)
-    return sums[:, 0] / scales.g, sums[:, 1] / scales.h
+def node_sums(
+    lines: LeafLines, g: Array, h: Array, totals: Sequence[Totals]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sum statistics over the rows of each node, exact to 50 bits; float64, NumPy, by tree."""
+    rows = [rows_of_all(n, lines.workers) for n in lines.n_rows]
+    scales = [fixed_point_scales(own, n) for own, n in zip(totals, rows, strict=True)]
+    found = leaf_sums_of_models(lines.leaf, g, h, scales, lines.n_nodes, lines.workers)
+    pairs = []
+    for left, right, own, sums in zip(lines.left, lines.right, scales, found, strict=True):
+        of_tree = sums[: left.size]
+        add_children(left, right, of_tree)
+        pairs.append((of_tree[:, 0] / own.g, of_tree[:, 1] / own.h))
+    return pairs
 
 
-def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np.ndarray:
-    """Compute the quantile of ``target - raw`` in each leaf, which minimises the quantile loss.
+def residual_quantiles(lines: LeafLines, quantiles: Sequence[float]) -> list[np.ndarray]:
+    """Compute the quantile of ``target - raw`` in the leaves of each tree, which minimises the
+    quantile loss.
 
     Inner nodes, which no prediction reaches, get the mean of their children by ``cover``.
     """
-    residual = rows.target - rows.raw
-    value = leaf_quantiles(
-        rows.leaf, residual, rows.whole_weight, quantile, rows.n_nodes, rows.workers
+    residual = lines.target - lines.raw
+    found = leaf_quantiles_of_models(
+        lines.leaf, residual, lines.whole_weight, quantiles, lines.n_nodes, lines.workers
     )
-    average_children(rows.left, rows.right, cover, value)
-    return value
+    values = [own[: left.size] for own, left in zip(found, lines.left, strict=True)]
+    average_inner_nodes(lines, values)
+    return values
 
 
-def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
-    """Compute ``median + mean(clip(residual - median, -delta, delta))`` in each leaf (Friedman
-    2001, algorithm 4).
+def average_inner_nodes(lines: LeafLines, values: Sequence[np.ndarray]) -> None:
+    """Give the inner nodes of each tree the means of their children by cover, in place."""
+    for of_tree in zip(lines.left, lines.right, lines.cover, values, strict=True):
+        average_children(*of_tree)
+
+
+def huber_steps(lines: LeafLines, deltas: Sequence[float]) -> list[np.ndarray]:
+    """Compute ``median + mean(clip(residual - median, -delta, delta))`` in the leaves of each tree
+    (Friedman 2001, algorithm 4).
 
     Both the median and the mean are weighted; ``l2`` does not apply. The median may be a worse
     place than zero. Where the loss of a leaf's rows would rise, its value is the step from zero,
     ``mean(clip(residual, -delta, delta))``, which lowers it.
     """
-    value = residual_quantiles(rows, 0.5, cover)
-    moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
-    g, h = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
-    nothing = rows.raw[:0]
-    totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h, rows.workers)
-    sum_g, sum_h = node_sums(rows, g, h, totals)
-    at_leaves = rows.left < 0
-    step = np.zeros_like(value)
-    step[at_leaves] = _newton_value(sum_g[at_leaves], sum_h[at_leaves], 0.0)
-    value = np.where(at_leaves, value + step, value)
-    rises = at_leaves & (_huber_changes(rows, delta, value) > 0.0)
-    if rises.any():
-        sum_g, sum_h = node_sums(rows, rows.g, rows.h, rows.totals)
-        value[rises] = _newton_value(sum_g[rises], sum_h[rises], 0.0)
-    average_children(rows.left, rows.right, cover, value)
-    return value
+    medians = residual_quantiles(lines, [0.5] * len(deltas))
+    formulas = [Huber(delta) for delta in deltas]
+    values = []
+    moved = lines.raw + lines.of_nodes(medians)
+    for left, median, step in zip(
+        lines.left, medians, _steps(lines, formulas, lines.target, moved), strict=True
+    ):
+        at_leaves = left < 0
+        values.append(np.where(at_leaves, median + np.where(at_leaves, step, 0.0), median))
+    changes = _huber_changes(lines, formulas, values)
+    rises = [(left < 0) & (own > 0.0) for left, own in zip(lines.left, changes, strict=True)]
+    if any(own.any() for own in rises):
+        sums = node_sums(lines, lines.g, lines.h, lines.totals)
+        for value, own, (sum_g, sum_h) in zip(values, rises, sums, strict=True):
+            value[own] = _newton_value(sum_g[own], sum_h[own], 0.0)
+    average_inner_nodes(lines, values)
+    return values
 
 
-def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarray:
+def _steps(
+    lines: LeafLines, formulas: Sequence[Any], target: Array, raw: Array
+) -> list[np.ndarray]:
+    """Return the Newton steps from other raw predictions, without a penalty; 0 in inner nodes."""
+    steps = []
+    for left, (sum_g, sum_h) in zip(
+        lines.left, _sums_of_gradients(lines, formulas, target, raw), strict=True
+    ):
+        step, at_leaves = np.zeros(left.size), left < 0
+        step[at_leaves] = _newton_value(sum_g[at_leaves], sum_h[at_leaves], 0.0)
+        steps.append(step)
+    return steps
+
+
+def _sums_of_gradients(
+    lines: LeafLines, formulas: Sequence[Any], target: Array, raw: Array
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the sums of gradients and hessians, times the weights, over the rows of the nodes."""
+    g, h = lines.device.xp.empty_like(lines.g), lines.device.xp.empty_like(lines.h)
+    nothing = lines.raw[0, :0]
+    totals: Sequence[Totals]
+    if lines.workers is ONE_WORKER:
+        y = target if target.shape[0] == len(formulas) else target[0]
+        totals = gradients_of_models(
+            formulas, y, raw, nothing, lines.weight, g, h, NO_CLASS, lines.n_rows
+        )
+    else:
+        totals = [
+            gradients(own, target[i % target.shape[0]], raw[i], nothing, lines.weight, g[i], h[i],
+                      lines.workers)
+            for i, own in enumerate(formulas)
+        ]  # fmt: skip
+    return node_sums(lines, g, h, totals)
+
+
+def _huber_changes(
+    lines: LeafLines, formulas: Sequence[Any], values: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """Return by how much the values of leaves would change the loss of their rows."""
-    moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
-    nothing = rows.raw[:0]
-    before, after = (row_values(Huber(delta), rows.target, f, nothing) for f in (rows.raw, moved))
-    change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
-    one = rows.device.xp.ones_like(rows.raw)
-    totals = gradients(
-        Given(), after - before, one, nothing, rows.weight, change, ones, rows.workers
+    moved, nothing = lines.raw + lines.of_nodes(values), lines.raw[0, :0]
+    target = lines.target if lines.target.shape[0] == len(formulas) else lines.target[0]
+    before, after = (
+        values_of_models(formulas, target, f, nothing, NO_CLASS, len(formulas))
+        for f in (lines.raw, moved)
     )
-    return node_sums(rows, change, ones, totals)[0]
+    one, given = lines.device.xp.ones_like(lines.raw), [Given()] * len(formulas)
+    return [change for change, _ in _sums_of_gradients(lines, given, after - before, one)]

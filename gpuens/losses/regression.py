@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
 from ..forest.sum_of_trees import IDENTITY, SORTED, Link
+from ..kernels.boosting.many_models import leaf_quantiles_of_models, lines_of
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all, selected
 from ..kernels.runtime.dtypes import NodeValues
@@ -21,7 +22,8 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_expectile, weighted_quantile, whole_weights
 from .base import RegressionLoss, columns_first, first_row
-from .leaves import LeafBatch, LeafRows, huber_steps, node_sums, residual_quantiles
+from .joint_rows import JointRows
+from .leaves import LeafBatch, LeafLines, huber_steps, residual_quantiles
 from .safe_steps import largest_step
 
 exp, log = vectorise(elementary.exp), vectorise(elementary.log)
@@ -40,21 +42,32 @@ class SquaredError(RegressionLoss):
         return self._mean(target, weight, device)
 
 
-class _ValuesByTree(RegressionLoss):
-    """A loss whose leaf values are not Newton steps; they are found tree by tree."""
+class ValuesOfLines(RegressionLoss):
+    """A loss whose leaf values are not Newton steps: each of them is one of its rows alone."""
 
-    def _values(self, rows: LeafRows, k: int) -> NodeValues:
-        """Compute the values of a tree's nodes for output k, and the sums of their hessians."""
+    @staticmethod
+    def values_of_lines(lines: LeafLines, parameters: Sequence[float]) -> list[NodeValues]:
+        """Compute the values of the nodes of trees, and the sums of their hessians. The trees may
+        be those of several losses of this class."""
+        raise NotImplementedError
+
+    def parameter_of_values(self, k: int) -> float:
+        """Return what the values of output k depend on."""
         raise NotImplementedError
 
     def leaf_values(self, batch: LeafBatch, outputs: range) -> Sequence[NodeValues]:
+        parameters = [self.parameter_of_values(k) for k in outputs]
+        if batch.device.runs_ahead:  # where trees share launches
+            return self.values_of_lines(batch.lines(slice(0, len(outputs))), parameters)
+
         def of_tree(i: int) -> NodeValues:
-            return self._values(batch.rows_of(i), outputs[i])
+            own = slice(i, i + 1)
+            return self.values_of_lines(batch.lines(own), parameters[own])[0]
 
         return each(of_tree, range(len(outputs)), batch.g[0], self.workers)
 
 
-class _QuantileLeaves(_ValuesByTree):
+class _QuantileLeaves(ValuesOfLines):
     """A loss whose best constant is a quantile of the targets, and whose leaf values are that
     quantile of the residuals, without regularisation."""
 
@@ -68,9 +81,13 @@ class _QuantileLeaves(_ValuesByTree):
         whole = whole_weights(weight, device, self.workers)
         return weighted_quantile(target, whole, self._quantile(k), device, self.workers)
 
-    def _values(self, rows: LeafRows, k: int) -> NodeValues:
-        _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
-        return NodeValues(residual_quantiles(rows, self._quantile(k), cover), cover)
+    def parameter_of_values(self, k: int) -> float:
+        return self._quantile(k)
+
+    @staticmethod
+    def values_of_lines(lines: LeafLines, parameters: Sequence[float]) -> list[NodeValues]:
+        pairs = zip(residual_quantiles(lines, parameters), lines.cover, strict=True)
+        return [NodeValues(*own) for own in pairs]
 
 
 @dataclass(frozen=True)
@@ -209,7 +226,7 @@ class Expectile(RegressionLoss):
 
 
 @dataclass(frozen=True)
-class Huber(_ValuesByTree):
+class Huber(ValuesOfLines):
     """Squared for small residuals, absolute for large ones (Huber 1964).
 
     The threshold δ is a quantile of the absolute residuals, computed again in every round; leaf
@@ -268,9 +285,31 @@ class Huber(_ValuesByTree):
             )
         )
 
-    def _values(self, rows: LeafRows, k: int) -> NodeValues:
-        _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
-        return NodeValues(huber_steps(rows, self.deltas[k], cover), cover)
+    @staticmethod
+    def in_round_of_models(
+        losses: Sequence[Any], indices: Sequence[int], rows: JointRows, samples: Sequence[Array]
+    ) -> Sequence[Any]:
+        own_lines = lines_of([rows.n_outputs] * len(losses))
+        alphas = [float(loss.alpha) for loss in losses for _ in range(rows.n_outputs)]
+        size, leaf = abs(rows.target_of_trees - rows.raw), rows.sample_lines(samples)
+        _, weight = rows.weights_of_trees
+        weighted = leaf
+        if weight.size:
+            weighted = rows.device.xp.where(weight == 0, leaf.dtype.type(-1), leaf)
+        found = leaf_quantiles_of_models(weighted, size, weight, alphas, 1)[:, 0]
+        if not found.all():
+            largest = to_numpy(rows.device.xp.where(leaf == 0, size, 0.0).max(axis=1))
+            found = np.where(found == 0.0, np.where(largest == 0.0, 1.0, largest), found)
+        deltas = [tuple(found[own].tolist()) for own in own_lines]
+        return [loss._with(deltas=own) for loss, own in zip(losses, deltas, strict=True)]
+
+    def parameter_of_values(self, k: int) -> float:
+        return self.deltas[k]
+
+    @staticmethod
+    def values_of_lines(lines: LeafLines, parameters: Sequence[float]) -> list[NodeValues]:
+        pairs = zip(huber_steps(lines, parameters), lines.cover, strict=True)
+        return [NodeValues(*own) for own in pairs]
 
 
 class _PositiveLoss(RegressionLoss):

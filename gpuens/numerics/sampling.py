@@ -23,7 +23,8 @@ from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, PURPOSE_TREE
-from ..kernels.statistics.samples import count_draws, draw_below
+from ..kernels.statistics.row_draws import draw_below
+from ..kernels.statistics.samples import count_draws
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -334,11 +335,11 @@ class RowDraw(NamedTuple):
 
 
 def draw_samples(draws: Sequence[RowDraw], weight: Array, device: Device) -> list[Array]:
-    """Return the rows of several samples, see ``draw_rows``; on a GPU they share launches. With
-    weights all are drawn from as many rows."""
+    """Return the rows of several samples, see ``draw_rows``; on a GPU they share launches.
+    ``weight`` is that of all, or has a line for each."""
     n_rows = [own.n for own in draws]
     limits = [int(own.fraction * 2**32) for own in draws]
-    keys = [_key_of_rows(own.seed, own.number) for own in draws]
+    keys = [key_of_rows(own.seed, own.number) for own in draws]
     everything = device.xp.empty(0, dtype=device.xp.int32)
     found = draw_below(weight, n_rows, limits, keys)
     return [rows if rows.size < n else everything for rows, n in zip(found, n_rows, strict=True)]
@@ -367,7 +368,7 @@ def small_draws(
     bool, shape (n,), on the device
     """
     xp, first = device.xp, workers.first
-    key = _key_of_rows(seed, index)
+    key = key_of_rows(seed, index)
     kept = xp.empty(n, dtype=xp.bool)
     least, at_least = 2**32 + 1, list[Array]()
     pieces = _pieces(n, device)
@@ -391,7 +392,8 @@ def small_draws(
     return kept
 
 
-def _key_of_rows(seed: int, index: int) -> int:
+def key_of_rows(seed: int, index: int) -> int:
+    """Return the key of the draws of rows with a number."""
     return int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
 
 

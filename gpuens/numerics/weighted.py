@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
-from ..kernels.runtime.dtypes import SUM_CHUNK
-from ..kernels.runtime.fetch import fetch
+from ..kernels.statistics.ordered_sums import ordered_sums
 from .shared_rows import sum_of_all
 
 Later = Callable[[], float]
 """A number that may be on its way from a GPU."""
 BLOCK_ROWS = 1 << 18
 """Values that are added to others together."""
+LINE_ROWS = 1 << 15
+"""Values that a GPU sums in one block."""
 WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
@@ -33,15 +34,29 @@ def sum_later(values: Array, device: Device, workers: Workers = ONE_WORKER) -> L
         total = sum_of_all(values, workers)
         return lambda: total
     n = int(values.shape[0])
-    size = max(SUM_CHUNK, 1 << (n - 1).bit_length())
-    n_blocks = max(1, size // BLOCK_ROWS)
-    size //= n_blocks
-    sums = _sum_of_blocks(values, 0, 1, n_blocks, size, device)
-    while size > 1:
-        size //= 2
-        sums = sums[:size] + sums[size:]
-    fetched = fetch(sums)
-    return lambda: float(fetched()[0])
+    sums = values
+    if n > LINE_ROWS:
+        size = 1 << (n - 1).bit_length()
+        n_blocks = max(1, size // BLOCK_ROWS)
+        size //= n_blocks
+        sums = _sum_of_blocks(values, 0, 1, n_blocks, size, device)
+        while size > LINE_ROWS:
+            size //= 2
+            sums = sums[:size] + sums[size:]
+    found = ordered_sums(sums[None, :], [int(sums.shape[0])])
+    return lambda: float(found()[0, 0])
+
+
+def sums_later(lines: Array, n_rows: Sequence[int], device: Device) -> list[Later]:
+    """Return callables that wait for the ``ordered_sum`` of each line of as many rows as it has."""
+    if max(n_rows) > LINE_ROWS:  # each is enough work for launches of its own
+        return [sum_later(line[:n], device) for line, n in zip(lines, n_rows, strict=True)]
+    found = ordered_sums(lines, n_rows)
+
+    def total_of(line: int) -> Later:
+        return lambda: float(found()[line, 0])
+
+    return [total_of(line) for line in range(len(n_rows))]
 
 
 def _sum_of_blocks(

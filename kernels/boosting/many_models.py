@@ -11,8 +11,9 @@ import numpy as np
 from ..growth.grow import GrownTrees
 from ..growth.params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from ..runtime.arrays import Array
+from ..runtime.collective import ONE_WORKER, Workers
 from ..runtime.dispatch import implementation
-from ..runtime.dtypes import Codes, NodeValues, Totals
+from ..runtime.dtypes import Codes, NodeValues, Scales, Totals
 from .newton_trees import Draws
 
 
@@ -106,7 +107,7 @@ def grow_models(
 
 
 def gradients_of_models(
-    loss: Any,
+    losses: Sequence[Any],
     y: Array,
     raw: Array,
     shift: Array,
@@ -121,8 +122,8 @@ def gradients_of_models(
 
     Parameters
     ----------
-    loss : a named tuple from ``scalars.losses``
-        Of all outputs.
+    losses : sequence of named tuples from ``scalars.losses``
+        One of all outputs, or one of each, of the same class.
     y : float64, shape (n,), (n_models, n) or (n_outputs, n)
         The target of all outputs, those of each model, or those of each output; on the CPU also
         uint8.
@@ -134,7 +135,7 @@ def gradients_of_models(
     first_class : int
         Of each model.
     n_rows : sequence of int
-        Of each model, at most n; more than one output have n.
+        Of each model, at most n.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def gradients_of_models(
     """
     op = implementation(__name__, raw)
     found: Sequence[Totals] = op.gradients_of_models(
-        loss, y, raw, shift, weight, g, h, first_class, n_rows
+        losses, y, raw, shift, weight, g, h, first_class, n_rows
     )
     return found
 
@@ -158,6 +159,122 @@ def newton_steps_of_models(
     """Return the Newton steps of each model's trees, see ``newton_steps``; ``trees`` are those of
     ``grow_models`` with the same ``g``, ``h`` and ``models``."""
     return implementation(__name__, g).newton_steps_of_models(trees, g, h, models, limits)
+
+
+def leaf_quantiles_of_models(
+    leaf: Array,
+    values: Array,
+    weight: Array,
+    quantiles: Sequence[float],
+    n_nodes: int,
+    workers: Workers = ONE_WORKER,
+) -> np.ndarray:
+    """Return the quantiles of the values in the leaves of several trees, see ``leaf_quantiles``.
+
+    Parameters
+    ----------
+    leaf : int32 or on CUDA uint16, shape (n_trees, n)
+    values : float64, shape (n_trees, n), contiguous
+        Finite in rows that have a leaf.
+    weight : int64, shape (n,), (n_trees, n) or (0,)
+    quantiles : sequence of float
+        Of each tree.
+    n_nodes : int
+        Of the largest tree.
+
+    Returns
+    -------
+    float64, shape (n_trees, n_nodes), NumPy
+    """
+    op = implementation(__name__, values)
+    found: np.ndarray = op.leaf_quantiles_of_models(
+        leaf, values, weight, quantiles, n_nodes, workers
+    )
+    return found
+
+
+def leaf_sums_of_models(
+    leaf: Array,
+    g: Array,
+    h: Array,
+    scales: Sequence[Scales],
+    n_nodes: int,
+    workers: Workers = ONE_WORKER,
+) -> np.ndarray:
+    """Return the sums of the leaves of several trees, int64 NumPy of shape (n_trees, n_nodes, 2);
+    see ``leaf_sums``. All arrays and ``scales`` have a line a tree."""
+    op = implementation(__name__, g)
+    found: np.ndarray = op.leaf_sums_of_models(leaf, g, h, scales, n_nodes, workers)
+    return found
+
+
+def values_of_models(
+    losses: Sequence[Any], y: Array, raw: Array, shift: Array, first_class: int, n_models: int
+) -> Array:
+    """Return the values of the rows of all outputs of several models, float64 of shape
+    (n_outputs, n); see ``row_values``, and ``gradients_of_models`` for the arguments. What is
+    behind the rows of a model has any values."""
+    op = implementation(__name__, raw)
+    return op.values_of_models(losses, y, raw, shift, first_class, n_models)
+
+
+def scale_samples(
+    g: Array, h: Array, rows: Sequence[Array], factors: Sequence[Array], lines: Sequence[slice]
+) -> list[list[Totals]]:
+    """Multiply the gradients of samples by factors, in place, and return the totals of the trees
+    of each model over its sample; they are not finite where float32 is too narrow.
+
+    Parameters
+    ----------
+    g, h : float32, shape (n_trees, n), contiguous
+    rows, factors : sequence of arrays, int32 and float32, shape (n_sampled,)
+        Of the models that have samples with factors.
+    lines : sequence of slice
+        The trees of each.
+    """
+    op = implementation(__name__, g)
+    found: list[list[Totals]] = op.scale_samples(g, h, rows, factors, lines)
+    return found
+
+
+def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
+    """Return the leaves of the rows of the trees of ``grow_models``, int32 or on CUDA uint16 of
+    shape (n_trees, n); -1 or ``NO_LEAF`` behind the rows of a model."""
+    return implementation(__name__, trees[0].leaf).leaves_of_models(trees)
+
+
+def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    """Return tables for ``add_to_sets``, and the first row of each among those of all; several are
+    copied on CUDA, without their columns."""
+    op = implementation(__name__, sets[0].rows)
+    found: tuple[list[Codes], list[int]] = op.stack_sets(sets)
+    return found
+
+
+def add_to_sets(
+    sets: Sequence[Codes],
+    set_of: Sequence[tuple[int, int, int]],
+    raw: Array,
+    trees: Sequence[GrownTrees],
+    values: Sequence[Sequence[NodeValues]],
+    factors: Sequence[float],
+) -> None:
+    """Add the values of each model's trees, times its factor, to the raw predictions of other rows
+    than the trees have been grown on.
+
+    Parameters
+    ----------
+    sets : sequence of Codes
+        On CUDA one, which holds the rows of all sets, those of one behind those of the other.
+    set_of : sequence of (set, first row, number of rows)
+        Of each model: the number of its set, the first of its rows among those of all sets, and how
+        many it has, 0 where the model has no set.
+    raw : float64, shape (n_trees, n), contiguous
+        Those of a model begin its lines.
+    trees, values, factors
+        See ``add_values_of_models``.
+    """
+    implementation(__name__, raw).add_to_sets(sets, set_of, raw, trees, values, factors)
 
 
 def find_leaves_of_models(

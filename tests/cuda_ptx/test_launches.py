@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter
 from functools import partial
@@ -26,7 +27,9 @@ from gpuens.kernels.growth.cuda import tables as growth_tables
 from gpuens.kernels.leaves.cuda import newton_steps
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
+from gpuens.losses import Huber
 from tests.support.cuda_modules import cuda_modules
+from tests.support.strict_cupy import arrays, compiled, functions, state
 
 ROUND = 5
 """Launches of a round where no features are drawn."""
@@ -40,7 +43,33 @@ AROUND_THE_GROWTH = (
     "add_values",
 )
 
+OF_GROWTH = (
+    "add_tiles", "best_of_features", "choose_nodes", "move_apart", "open_nodes", "number_leaves",
+    "scatter_closed", "sum_in_shared",
+)  # fmt: skip
+"""Kernels that more rounds than expected launch again."""
+
 pytestmark = pytest.mark.usefixtures("host")
+
+
+@contextlib.contextmanager
+def launches_of_cupy():
+    """Count the functions of CuPy that are called inside the block, and are launches."""
+    counts: Counter[str] = Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("note", "note_call", "note_copy", "note_fill", "note_index"):
+            inner = getattr(compiled, name)
+
+            def noted(*args, inner=inner):
+                before, state.log.compiled = state.log.compiled, set()
+                inner(*args)
+                counts["of CuPy"] += bool(state.log.compiled)
+                state.log.compiled |= before
+
+            for module in (arrays, functions):
+                if hasattr(module, name):
+                    patch.setattr(module, name, noted)
+        yield counts
 
 
 @pytest.fixture
@@ -323,6 +352,78 @@ def test_models_share_other_launches(host, settings, n_classes):
     assert counts[0] == counts[1]
     assert counts[0]["gradients_of_chunks"] == 2
     assert counts[0]["walk_codes"] == counts[0]["list_drawn"] == 2 * ("subsample" in settings)
+
+
+EARLY = {"early_stopping": True, "n_iter_no_change": 9, "validation_fraction": 0.2}
+OF_EACH = {
+    "samples of rows with weights": [{"subsample": 0.5}] * 4,
+    "goss": [{"sampling": "goss", "learning_rate": 1.0, "top_rate": 0.1 * k} for k in range(1, 5)],
+    "mvs": [{"sampling": "mvs", "subsample": 0.2 * k} for k in range(1, 5)],
+    "quantiles": [{"loss": "quantile", "quantile": [0.2 * k, 0.9]} for k in range(1, 5)],
+    "medians": [{"loss": "absolute_error", "subsample": 0.7}] * 4,
+    "Huber's loss": [{"loss": Huber(0.2 * k)} for k in range(1, 5)],
+    "expectiles": [{"loss": "expectile", "quantile": 0.2 * k} for k in range(1, 5)],
+    "rows held out": [EARLY] * 4,
+    "rows held out, several targets": [EARLY | {"targets": 2}] * 4,
+}
+
+
+def launches_of_a_round(host, fits_of):
+    """Return the kernels of three rounds, and the functions of arrays that CuPy launches."""
+    counts = []
+    for n_rounds in (2, 5):
+        host.launches.clear()
+        fits = fits_of(n_rounds)
+        with launches_of_cupy() as launched:
+            run_together(fits, len(fits))
+        counts.append(launched + Counter(launch.name for launch in host.launches))
+    return counts[1] - counts[0]
+
+
+@pytest.mark.parametrize("name", OF_EACH)
+def test_models_share_what_is_between_the_growth(host, name):
+    """The launches of four models are those of one, as are the functions of CuPy, but for those of
+    a growth that takes a round more for one of them."""
+    X, _ = make_higgs_like(150, 4)
+    y = X[:, 0] + np.sin(3 * X[:, 2])
+    weight = {"sample_weight": np.arange(150) % 3 * 0.7} if "weights" in name else {}
+
+    def fits_of(n_models, n_rounds):
+        for k, own in enumerate(OF_EACH[name][:n_models]):
+            own, target = dict(own), y
+            if own.pop("targets", 1) > 1:
+                target = np.stack([y, y**2], axis=1)
+            model = GradientBoostingRegressor(**{
+                "n_estimators": n_rounds, "max_depth": 2, "max_leaf_nodes": 4, "random_state": k,
+                "min_samples_leaf": 2, "device": "cuda",
+            } | own)  # fmt: skip
+            yield partial(model.fit, X, target, **weight)
+
+    one, four = (
+        launches_of_a_round(host, lambda n, n_models=n_models: list(fits_of(n_models, n)))
+        for n_models in (1, 4)
+    )
+    for counts in (one, four):
+        for kernel in OF_GROWTH:
+            del counts[kernel]
+    assert four.total() <= 1.1 * one.total(), (one, four)
+
+
+def test_losses_share_the_growth(host):
+    """Gradients are launched once a kind of loss."""
+    X, _ = make_higgs_like(150, 4)
+    losses = ["squared_error", "huber", "absolute_error"] * 2
+
+    def fits_of(n_rounds):
+        how = {"n_estimators": n_rounds, "max_depth": 2, "max_leaf_nodes": 4, "device": "cuda"}
+        return [
+            partial(GradientBoostingRegressor(loss=own, **how).fit, X, X[:, 0]) for own in losses
+        ]
+
+    launched = launches_of_a_round(host, fits_of)
+    assert launched["make_records"] == launched["add_values"] == 3
+    # Huber's steps measure two others: those of the medians, and the changes of the loss.
+    assert launched["gradients_of_chunks"] == 3 * (3 + 2)
 
 
 def test_one_workspace_serves_all_rounds(grown):

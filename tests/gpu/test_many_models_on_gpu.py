@@ -19,6 +19,7 @@ from gpuens import (
 )
 from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
+from gpuens.losses import Huber
 
 pytestmark = pytest.mark.gpu
 X, Y = make_higgs_like(300, 5)
@@ -138,7 +139,7 @@ def test_folds(cupy, name):
 
 @pytest.mark.parametrize("how", [{}, {"subsample": 0.6, "class_weight": "balanced"}], ids=str)
 def test_folds_of_three_classes(cupy, how):
-    """Of two numbers of rows, each of which is a batch."""
+    """Of two numbers of rows, in one batch."""
     table, y = table_of_folds(), np.digitize(TARGET[:203], [-0.5, 0.5])
     weight = np.arange(203) % 3 * 0.7
     pairs = [
@@ -180,6 +181,94 @@ def test_tables_of_any_rows(cupy, sizes, given_settings, has_weights):
 
     together, alone = run_together([*fits("cuda")], len(sizes)), [fit() for fit in fits("cpu")]
     assert list(map(fingerprint, together)) == list(map(fingerprint, alone))
+
+
+EARLY = {"early_stopping": True, "n_iter_no_change": 2}
+HOW = {
+    "goss": {
+        "sampling": st.just("goss"), "learning_rate": st.just(1.0),
+        "top_rate": st.sampled_from([0.0, 0.1, 0.4]), "other_rate": st.sampled_from([0.1, 0.9]),
+    },
+    "mvs": {"sampling": st.just("mvs"), "subsample": st.sampled_from([0.1, 0.5, 0.95])},
+    "quantile": {
+        "loss": st.just("quantile"), "quantile": st.sampled_from([0.1, 0.5, [0.2, 0.9]]),
+        "subsample": st.sampled_from([0.5, 1.0]),
+    },
+    "huber": {
+        "loss": st.sampled_from([Huber(0.1), Huber(0.9)]),
+        "subsample": st.sampled_from([0.5, 1.0]),
+    },
+    "held out": {
+        "loss": st.sampled_from(["squared_error", "poisson", "huber"]),
+        "validation_fraction": st.sampled_from([0.1, 0.3]),
+        **{name: st.just(value) for name, value in EARLY.items()},
+    },
+}  # fmt: skip
+
+
+def models_of(name):
+    """Several models of a kind, some beside a plain one, with rows and weights of their own."""
+    model = st.fixed_dictionaries(HOW[name])
+    rows = st.tuples(st.integers(0, 120), st.integers(30, 80), st.booleans())
+    return st.lists(st.tuples(model, rows), min_size=2, max_size=4)
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_random_models_of_a_kind(cupy, name):
+    """Beside a plain one: bit for bit those of their own fits, with the same metrics."""
+    table, target = table_of_folds(), abs(TARGET[:203])
+
+    def fits(drawn, device):
+        plain = {}, (3, 60, False)
+        for k, (how, (begin, size, has_weight)) in enumerate([*drawn, plain]):
+            own = slice(begin, begin + size)
+            how = {"n_estimators": 2, "max_depth": 2, "min_samples_leaf": 3, **how}
+            more = {"sample_weight": WEIGHT[own]} if has_weight else {}
+            model = GradientBoostingRegressor(device=device, random_state=k, **how)
+            yield partial(model.fit, table[own], target[own], **more)
+
+    @given(models_of(name))
+    @settings(max_examples=20)
+    def are_equal(drawn):
+        together, alone = run_together([*fits(drawn, "cuda")], len(drawn) + 1), fits(drawn, "cpu")
+        for own, expected in zip(together, [fit() for fit in alone], strict=True):
+            assert fingerprint(own) == fingerprint(expected)
+            assert own.evals_result_ == expected.evals_result_
+
+    are_equal()
+
+
+@pytest.mark.parametrize("how", [
+    EARLY, EARLY | {"subsample": 0.5}, EARLY | {"class_weight": "balanced"},
+    {"sampling": "balanced", "subsample": 0.5}, {"sampling": "goss", "learning_rate": 1.0},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_folds_of_classes(cupy, how, n_classes):
+    """Held out rows, and samples by chances, of tables with one number of rows or two."""
+    table, y = table_of_folds(), np.digitize(TARGET[:203], [-0.5, 0.5][: n_classes - 1])
+    pairs = [
+        fit_folds(GradientBoostingClassifier, table, y, how, where,
+                  sample_weight=np.arange(203) % 3 * 0.7) for where in PLACES
+    ]  # fmt: skip
+    for own, alone in zip(*pairs, strict=True):
+        assert fingerprint(own) == fingerprint(alone)
+        assert own.evals_result_ == alone.evals_result_
+
+
+def test_several_evaluation_sets(cupy):
+    """Of which some models have none, others one or two, and the metrics of training rows."""
+    sets = [[], [(X[:70], TARGET[:70])], [(X[:70], TARGET[:70]), (X[50:90], TARGET[50:90])]]
+    found = []
+    for where in PLACES:
+        fits = [
+            partial(GradientBoostingRegressor(n_estimators=3, device=where, verbose=k).fit,
+                    X, TARGET, **({"eval_set": own} if own else {}))
+            for k, own in enumerate(sets)
+        ]  # fmt: skip
+        found.append(run_together(fits, 3) if where == "cuda" else [fit() for fit in fits])
+    for own, alone in zip(*found, strict=True):
+        assert fingerprint(own) == fingerprint(alone)
+        assert own.evals_result_ == alone.evals_result_
 
 
 def test_folds_of_a_search(cupy):

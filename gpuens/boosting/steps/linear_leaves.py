@@ -34,7 +34,7 @@ from ...kernels.runtime.collective import ONE_WORKER, Workers, largest_of_each, 
 from ...kernels.runtime.dtypes import NodeValues
 from ...kernels.statistics.quantise import fixed_point_scales
 from ...losses import Loss
-from ...losses.leaves import LeafBatch, LeafRows, node_sums
+from ...losses.leaves import LeafBatch, LeafLines, node_sums
 from ..data.tables import FeatureTable
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .plain import Batch, Gradients, LeafValues, Updates
@@ -119,7 +119,9 @@ class LinearLeafValues(LeafValues):
         """Return a tree with linear functions, whose values are multiplied by the learning rate
         already; rows with missing values get the constants. ``largest`` is
         ``Loss.largest_step``."""
-        linear = self._fit(tree, batch.rows_of(tree.i), batch.params.min_sum_hessian, largest)
+        linear = self._fit(
+            tree, batch.lines(slice(tree.i, tree.i + 1)), batch.params.min_sum_hessian, largest
+        )
         return _scaled(tree, linear, batch.learning_rate)
 
     def _features(self, tree: OutputTree) -> PathFeatures:
@@ -132,22 +134,24 @@ class LinearLeafValues(LeafValues):
         return path_features(columns, by_value, left, right, bounds.low, bounds.high)
 
     def _fit(
-        self, tree: OutputTree, rows: LeafRows, min_sum_hessian: float, largest: float
+        self, tree: OutputTree, rows: LeafLines, min_sum_hessian: float, largest: float
     ) -> LinearFits:
         value, features = tree.values.value, self._features(tree)
-        scales = fixed_point_scales(rows.totals, rows_of_all(rows.g.shape[0], rows.workers))
-        sums = linear_sums(rows.leaf, rows.g, rows.h, self._table, features, scales, rows.workers)
+        scales = fixed_point_scales(rows.totals[0], rows_of_all(rows.n_rows[0], rows.workers))
+        leaf, g, h = rows.leaf[0], rows.g[0], rows.h[0]
+        sums = linear_sums(leaf, g, h, self._table, features, scales, rows.workers)
         n_rows, is_bounded = tree.trees.n_samples[tree.nodes], largest < math.inf
         is_complete = features.complete_rows(sums) >= n_rows
         total = np.zeros((value.size, 2))
         if is_bounded and not is_complete.all():
-            total = np.stack(node_sums(rows, rows.g, rows.h, rows.totals), axis=1)
+            (of_nodes,) = node_sums(rows, rows.g, rows.h, rows.totals)
+            total = np.stack(of_nodes, axis=1)
         fits = solve_linear(
             features, sums, scales, n_rows, total, value, self._ridge, min_sum_hessian, is_bounded
         )
         if is_bounded:
             leaves = _leaves(fits, value, self.training.device)
-            found = largest_linear_values(leaves, self._table, rows.leaf, rows.workers)
+            found = largest_linear_values(leaves, self._table, leaf, rows.workers)
             fits = _shortened(fits, value, found, largest, is_complete)
         return fits
 

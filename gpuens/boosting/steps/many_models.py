@@ -33,9 +33,11 @@ from ...kernels.boosting.many_models import (
 from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
 from ...members.side_by_side import TrainingGroup, run_in_group
+from ...losses.joint_rows import are_equal
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
-from .joined_round import AskedRound, JoinedModels, JoinedRound, are_equal
+from .joined_models import JoinedModels, in_kinds, takes_parts_of_lines
+from .joined_round import AskedRound, JoinedRound
 from .plain import (
     BATCH_RECORDS_ON_GPU,
     Batch,
@@ -266,6 +268,7 @@ class Meeting(TrainingGroup):
         of_tables: dict[int, list[RoundsTogether]] = {}
         for model in part:
             of_tables.setdefault(id(_codes_of(model)), []).append(model)
+        part = list(itertools.chain.from_iterable(in_kinds(part)))
         key = tuple(model.number for model in part)
         others = [*before.values(), *self._batches.values()]
         try:
@@ -318,11 +321,11 @@ class RoundsTogether(BoostingRounds):
 
     def fits(self, part: Sequence[RoundsTogether]) -> bool:
         """Return whether a batch has room for the trees of this model too: lines of several outputs
-        must be whole."""
+        must be whole, unless all that is done with them is done for all models."""
         training, models = self.training, [*part, self]
         n_trees = sum(len(own.outputs) for own in models)
         n_rows = max(own.training.n_rows for own in models)
-        are_whole = all(len(own.outputs) == 1 or own.training.n_rows == n_rows for own in models)
+        are_whole = all(own.takes_parts_of_lines or own.training.n_rows == n_rows for own in models)
         most = batch_size(
             n_trees, n_rows, training.n_bins.size, training.settings.params, training.device
         )
@@ -331,6 +334,11 @@ class RoundsTogether(BoostingRounds):
     @property
     def outputs(self) -> range:
         return range(self.training.loss.n_outputs)
+
+    @property
+    def takes_parts_of_lines(self) -> bool:
+        """Whether the rows of the outputs may have gaps between them in memory."""
+        return len(self.outputs) == 1 or takes_parts_of_lines(self.training)
 
     @property
     def takes_steps(self) -> bool:
@@ -343,6 +351,7 @@ class RoundsTogether(BoostingRounds):
 
     def finish(self, started: Any) -> GrownRound:
         if not isinstance(started, AskedRound):  # of a model that is alone
+            self._forget_means()
             return super().finish(started)
         if started.joined is not None:
             started.joined.finish()
@@ -373,13 +382,29 @@ class RoundsTogether(BoostingRounds):
         self._updates.add_to_training_rows(trees)
 
     def add_to_others(self, trees: list[OutputTree]) -> None:
+        self._forget_means()
         self._updates.add_to_others(trees)
+
+    def _forget_means(self) -> None:
+        """Have the metrics of the round be those of this model alone."""
+        for rows in (self.training.rows, *self.others):
+            rows.mean_of_loss = None
 
 
 class GivenGradients(Gradients):
-    """Gradients of which those of the next round may have been computed with other models'."""
+    """Gradients of which those of the next round may have been computed with other models', before
+    and after those of a sample have got their factors."""
 
     given: Sequence[Totals] | None = None
+    scaled: Sequence[Totals] | None = None
+
+    def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
+        found, self.scaled = self.scaled, None
+        if found is None:
+            return super()._scale(round_, n_outputs)
+        for own in found:
+            round_.loss.check_totals(own, round_)
+        return found
 
     def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
         found, self.given = self.given, None

@@ -35,6 +35,7 @@ from ...numerics.weighted import ordered_sum
 from ..round_data import OutputTree, Round, Training, TrainingRows
 from .sampling import (
     Sample,
+    Sampling,
     balanced_chances,
     draw_by_chance,
     goss_chances,
@@ -66,31 +67,37 @@ class RowSampler:
 
     Attributes
     ----------
-    given : int32, shape (n_sampled,), or None
+    given : Sample or None
         The rows of the next round, if they have been drawn with those of other models.
     """
 
-    given: Array | None = None
+    given: Sample | None = None
 
     def __init__(self, training: Training, gradients: Gradients) -> None:
         self._training, self._gradients = training, gradients
+
+    def scheme(self, index: int) -> Sampling:
+        """Return how the rows of a round are drawn."""
+        settings = self._training.settings
+        sampling = settings.sampling
+        if sampling.scheme == "goss" and index < 1.0 / settings.learning_rate(0):  # as in LightGBM
+            return sampling._replace(scheme="uniform", fraction=1.0)
+        return sampling
 
     def draw(self, index: int) -> Sample:
         """Draw the rows of a round."""
         training, device = self._training, self._training.device
         rows, settings = training.rows, training.settings
-        scheme, fraction, top_rate, other_rate = settings.sampling
-        if scheme == "goss" and index < 1.0 / settings.learning_rate(0):  # as in LightGBM
-            scheme, fraction = "uniform", 1.0
+        scheme, fraction, top_rate, other_rate = self.scheme(index)
         if scheme == "uniform" and fraction == 1.0:
             return self._weighted_rows
         given, self.given = self.given, None
         if given is not None:
-            return Sample(given, device.xp.empty(0, dtype=device.xp.float32))
+            return given
         if scheme == "uniform":
             return self._uniform(fraction, settings.seed, index)
         if scheme == "balanced":
-            chance = self._balanced
+            chance = self.balanced
         elif scheme == "goss":
             importance = self._gradients.sum_of_rows(index, lambda g, h: abs(g) * h, np.float32)
             chance = goss_chances(importance, top_rate, other_rate, device, rows.workers)
@@ -103,9 +110,9 @@ class RowSampler:
 
     def equal_draw(self, index: int) -> RowDraw | None:
         """Return what decides the rows of a round, if their chances are equal and below 1."""
-        settings, weight = self._training.settings, self._training.rows.weight
+        settings = self._training.settings
         scheme, fraction = settings.sampling.scheme, settings.sampling.fraction
-        is_equal = scheme == "uniform" and fraction < 1.0 and weight.size == 0
+        is_equal = scheme == "uniform" and fraction < 1.0
         return RowDraw(self._training.n_rows, fraction, settings.seed, index) if is_equal else None
 
     def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
@@ -122,7 +129,7 @@ class RowSampler:
         return self._uniform(1.0, 0, 0)
 
     @lazy_property
-    def _balanced(self) -> Array:
+    def balanced(self) -> Array:
         """The chance of each row to be drawn, by its class; kept."""
         training, workers = self._training, self._training.rows.workers
         classes = training.rows.y.astype(np.int64)

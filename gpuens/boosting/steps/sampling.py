@@ -8,6 +8,7 @@ round and the row's number alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ from ...kernels.runtime.collective import (
     sum_of_each,
 )
 from ...kernels.runtime.dtypes import Totals
-from ...numerics.sampling import rows_where, small_draws
+from ...kernels.statistics.row_draws import draw_by_chances
+from ...numerics.sampling import key_of_rows, rows_where, small_draws
 from ...numerics.shared_order import count_before, kth_of_all, mvs_threshold
 from ...numerics.weighted import ordered_sum
 
@@ -85,19 +87,54 @@ def goss_chances(
     -------
     float64, shape (n_rows,), on the device
     """
+    if workers is ONE_WORKER:
+        how = Sampling("goss", top_rate=top_rate, other_rate=other_rate)
+        return goss_chances_of_lines(importance[None, :], [importance.shape[0]], [how], device)[0]
     xp, n = device.xp, rows_of_all(importance.shape[0], workers)
     n_top = math.ceil(top_rate * n)
     least: Any = np.float32(np.inf)
-    if n_top and workers is not ONE_WORKER:
+    if n_top:
         least = kth_of_all(to_numpy(importance), n - n_top, workers)
-    elif n_top:
-        least = smallest(importance, n - n_top)
     above, ties = importance > least, importance == least
     room = n_top - count_of_all(int(xp.count_nonzero(above)), workers)
     room -= count_before(int(ties.sum()), workers)
     first = ties & (xp.cumulative_sum(xp.astype(ties, xp.int64)) <= room)
-    chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
-    return xp.where(above | first, 1.0, chance)
+    return xp.where(above | first, 1.0, _chance_of_others(top_rate, other_rate))
+
+
+def _chance_of_others(top_rate: float, other_rate: float) -> float:
+    return min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
+
+
+def goss_chances_of_lines(
+    importance: Array, n_rows: Sequence[int], samplings: Sequence[Sampling], device: Device
+) -> Array:
+    """Compute ``goss_chances`` of several models, a line each, which has ``n_rows``; what is behind
+    them may be anything."""
+    xp, n_most = device.xp, importance.shape[1]
+    if min(n_rows) < n_most:
+        is_row = xp.arange(n_most) < device.asarray(np.array(n_rows))[:, None]
+        importance = xp.where(is_row, importance, importance.dtype.type(-np.inf))
+    n_top = [math.ceil(own.top_rate * n) for own, n in zip(samplings, n_rows, strict=True)]
+    # Behind the rows, and so before them in this order, are the others of a line.
+    least = _smallest_of_lines(importance, [min(n_most - n, n_most - 1) for n in n_top], xp)
+    if min(n_top) == 0:
+        has_top = device.asarray(np.array(n_top) > 0)
+        least = xp.where(has_top, least, importance.dtype.type(np.inf))
+    above, ties = importance > least[:, None], importance == least[:, None]
+    room = device.asarray(np.array(n_top)) - xp.count_nonzero(above, axis=1)
+    running = xp.cumulative_sum(xp.astype(ties, xp.int64), axis=1)
+    first = ties & (running <= room[:, None])
+    others = [_chance_of_others(own.top_rate, own.other_rate) for own in samplings]
+    return xp.where(above | first, 1.0, device.asarray(np.array(others))[:, None])
+
+
+def _smallest_of_lines(values: Array, ks: Sequence[int], xp: Any) -> Array:
+    """Return the k-th value of each line in ascending order, shape (n_lines,)."""
+    if len(ks) == 1:
+        return smallest(values[0, :], ks[0])[None]
+    ordered = xp.reshape(xp.sort(values, axis=1, stable=False), (-1,))
+    return xp.take(ordered, xp.asarray(np.arange(len(ks)) * values.shape[1] + np.array(ks)))
 
 
 def mvs_chances(
@@ -118,34 +155,58 @@ def mvs_chances(
     -------
     float64, shape (n_rows,), on the device
     """
+    if workers is ONE_WORKER:
+        return mvs_chances_of_lines(squares[None, :], [squares.shape[0]], [fraction], device)[0]
     xp = device.xp
     n = rows_of_all(squares.shape[0], workers)
     largest = largest_of_all(float(squares.max()), workers)
     if largest == 0.0 or not math.isfinite(largest):
         return xp.full(squares.shape[0], fraction)
-    size = xp.sqrt(squares / largest + MVS_REGULARISATION)
-    # Whole numbers, whose cumulative sums are the same in any order.
-    whole = xp.floor(size * 2.0 ** (SUM_BITS - 1 - n.bit_length())).astype(np.int64)
-    whole = xp.maximum(whole, 1)
-    if workers is ONE_WORKER:
-        threshold = _threshold(whole, fraction, xp)
-    else:
-        threshold = mvs_threshold(to_numpy(whole), fraction, SUM_BITS, workers)
+    whole = _whole_sizes(squares, largest, 2.0 ** _size_bits(n), xp)
+    threshold = mvs_threshold(to_numpy(whole), fraction, SUM_BITS, workers)
     return xp.minimum(1.0, whole.astype(np.float64) / threshold)
 
 
-def _threshold(whole: Array, fraction: float, xp: Any) -> float:
-    """Return the size from which on rows are drawn for certain."""
-    n = whole.shape[0]
-    ordered = xp.sort(whole, stable=False)
-    below = xp.cumulative_sum(ordered, dtype=xp.int64).astype(np.float64)
+def _size_bits(n: int) -> int:
+    return SUM_BITS - 1 - n.bit_length()
+
+
+def _whole_sizes(squares: Array, largest: Any, scale: Any, xp: Any) -> Array:
+    """Return the sizes of gradients as whole numbers, whose cumulative sums are the same in any
+    order."""
+    size = xp.sqrt(squares / largest + MVS_REGULARISATION)
+    return xp.maximum(xp.floor(size * scale).astype(np.int64), 1)
+
+
+def mvs_chances_of_lines(
+    squares: Array, n_rows: Sequence[int], fractions: Sequence[float], device: Device
+) -> Array:
+    """Compute ``mvs_chances`` of several models, a line each, which has ``n_rows``; what is behind
+    them may be anything."""
+    xp, (n_lines, n_most) = device.xp, squares.shape
+    place, n = xp.arange(n_most), device.asarray(np.array(n_rows))[:, None]
+    is_row = place < n
+    if min(n_rows) < n_most:
+        squares = xp.where(is_row, squares, 0.0)
+    largest = squares.max(axis=1)[:, None]
+    is_known = (largest > 0.0) & (largest < np.inf)
+    squares, largest = xp.where(is_known, squares, 0.0), xp.where(is_known, largest, 1.0)
+    scale = device.asarray(np.array([2.0 ** _size_bits(own) for own in n_rows]))[:, None]
+    whole = _whole_sizes(squares, largest, scale, xp)
+    # Rows that are none come last in the order, and count for nothing there.
+    ordered = xp.sort(xp.where(is_row, whole, 2**SUM_BITS), axis=1, stable=False)
+    below = xp.cumulative_sum(ordered, dtype=xp.int64, axis=1).astype(np.float64)
     # If the k largest rows are drawn for certain, the others share the rest of the sample: the
     # threshold t solves sum(min(1, size / t)) = fraction * n, with size >= t for those k rows.
-    certain = n - 1 - xp.arange(n)
-    left = fraction * n - certain
-    fits = (left > 0) & (ordered.astype(np.float64) * left <= below)
-    last = int(xp.nonzero(fits)[0][-1]) if bool(fits.any()) else 0
-    return float(below[last]) / max(float(left[last]), 1e-300)
+    wanted = [own * m for own, m in zip(fractions, n_rows, strict=True)]
+    left = device.asarray(np.array(wanted))[:, None] - (n - 1 - place)
+    fits = (left > 0) & (ordered.astype(np.float64) * left <= below) & is_row
+    last = xp.where(fits, place, 0).max(axis=1) + xp.arange(n_lines) * n_most
+    numerator, denominator = (xp.take(xp.reshape(own, (-1,)), last) for own in (below, left))
+    threshold = numerator / xp.maximum(denominator, 1e-300)
+    chance = xp.minimum(1.0, whole.astype(np.float64) / threshold[:, None])
+    fraction = device.asarray(np.array(fractions, np.float64))[:, None]
+    return xp.where(is_known, chance, fraction)
 
 
 def balanced_chances(
@@ -188,6 +249,10 @@ def draw_by_chance(
         Random key, and the number of the draw.
     """
     xp = device.xp
+    if device.is_gpu and workers is ONE_WORKER:
+        key = key_of_rows(seed, index)
+        (found,) = draw_by_chances(weight, chance[None], [chance.shape[0]], [key])
+        return Sample(*found)
 
     def limit_of(rows: slice) -> Array:
         return xp.floor(chance[rows] * 2.0**32).astype(np.uint64)

@@ -14,18 +14,62 @@ from ...growth.cuda.grow import GrowingTrees, start
 from ...growth.frontier import Frontier
 from ...growth.grow import GrownTrees
 from ...growth.params import NO_RULES, FeatureRules
-from ...leaves.cuda.newton_steps import steps_of_trees
+from ...leaves.cuda.newton_steps import steps_of_trees, sums_of_lines
+from ...leaves.cuda.quantiles import quantiles_of_lines
 from ...prediction.cuda.traverse import traverse_codes
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import empty
-from ...runtime.dtypes import Codes, NodeValues, TreeRecords
+from ...runtime.collective import ONE_WORKER, Workers, sum_of_each
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for_rows,
+    cuda,
+    empty,
+    kernel,
+    launch,
+    upload,
+)
+from ...runtime.dtypes import Codes, NodeValues, Scales, Totals, TreeRecords
 from ...statistics.add_leaf_values import add_values_of_trees
-from ...statistics.cuda.gradients import launch_gradients, lines_in, nothing_to_add
-from ...statistics.cuda.quantise import SIZE, quantise_models
+from ...statistics.cuda.gradients import (
+    launch_gradients,
+    lines_in,
+    nothing_to_add,
+    values_of_lines,
+)
+from ...statistics.cuda.quantise import (
+    FIRST_ROW,
+    N_OF_TREE,
+    N_ROWS,
+    SIZE,
+    quantise_models,
+)
 from ...statistics.cuda.totals import DeviceTotals
+from ...statistics.ordered_sums import ordered_sums
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StackedTables, StepLimits, lines_of
 from ..reference.many_models import tree_keys
+
+i64, u32, f32, f64 = np.int64, np.uint32, np.float32, np.float64
+BLOCK = block_size(256)
+
+
+@kernel
+def scale_sampled(g, h, rows, factors, own_lines, sizes):
+    """Multiply the gradients of sampled rows, one a thread, and write their sizes; ``blockIdx.y``
+    is the tree, ``own_lines`` has its line of the gradients, and where its rows begin, and how many
+    they are."""
+    tree = i64(cuda.blockIdx.y)
+    line, begin, n = own_lines[tree, 0], own_lines[tree, 1], own_lines[tree, 2]
+    i = i64(cuda.grid(1))
+    while i < n:
+        row, factor = u32(rows[begin + i]), factors[begin + i]
+        size_g = f32(g[line, row] * factor)
+        size_h = f32(h[line, row] * factor)
+        g[line, row] = size_g
+        h[line, row] = size_h
+        sizes[2 * tree, i] = f64(abs(size_g))
+        sizes[2 * tree + 1, i] = f64(abs(size_h))
+        i += cuda.gridsize(1)
 
 
 class TreesOfModel:
@@ -143,7 +187,7 @@ def _frontier_of(
 
 
 def gradients_of_models(
-    loss: Any,
+    losses: Sequence[Any],
     y: Array,
     raw: Array,
     shift: Array,
@@ -154,7 +198,7 @@ def gradients_of_models(
     n_rows: Sequence[int],
 ) -> list[DeviceTotals]:
     rows = lines_in(y), first_class, raw
-    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h, n_rows)
+    return launch_gradients(losses, rows, shift, weight, nothing_to_add(), g, h, n_rows)
 
 
 def newton_steps_of_models(
@@ -175,6 +219,93 @@ def newton_steps_of_models(
     n_rows = [own.n_rows for own, model in pairs for _ in model.totals]
     values = steps_of_trees(trees[0].batch, g, h, totals, how, n_rows)
     return [values[own] for own in lines]
+
+
+def leaf_quantiles_of_models(
+    leaf: Array,
+    values: Array,
+    weight: Array,
+    quantiles: Sequence[float],
+    n_nodes: int,
+    workers: Workers = ONE_WORKER,
+) -> np.ndarray:
+    return quantiles_of_lines(leaf, values, lines_in(weight), quantiles, n_nodes, workers)
+
+
+def leaf_sums_of_models(
+    leaf: Array,
+    g: Array,
+    h: Array,
+    scales: Sequence[Scales],
+    n_nodes: int,
+    workers: Workers = ONE_WORKER,
+) -> np.ndarray:
+    return sum_of_each(sums_of_lines(leaf, g, h, scales, n_nodes), workers)
+
+
+def values_of_models(
+    losses: Sequence[Any], y: Array, raw: Array, shift: Array, first_class: int, n_models: int
+) -> Array:
+    return values_of_lines(losses, y, raw, shift, first_class, n_models)
+
+
+def scale_samples(
+    g: Array, h: Array, rows: Sequence[Array], factors: Sequence[Array], lines: Sequence[slice]
+) -> list[list[Totals]]:
+    sizes = [own.shape[0] for own in rows]
+    begins = np.cumsum([0, *sizes]).tolist()
+    own_lines = [
+        (line, begin, size)
+        for own, begin, size in zip(lines, begins, sizes, strict=False)
+        for line in range(own.start, own.stop)
+    ]
+    xp, n_most = array_namespace(g), max(sizes)
+    (on_gpu,) = upload(np.array(own_lines, np.int64))
+    scaled = empty((2 * len(own_lines), n_most), np.float64)
+    launch(
+        scale_sampled, (blocks_for_rows(n_most, BLOCK), len(own_lines)), BLOCK,
+        g, h, xp.concat(list(rows)), xp.concat(list(factors)), on_gpu, scaled,
+    )  # fmt: skip
+    found = ordered_sums(scaled, [size for _, _, size in own_lines for _ in range(2)])().tolist()
+    pairs = zip(found[::2], found[1::2], strict=True)
+    totals = [Totals(max_g, sum_g, max_h, sum_h) for (sum_g, max_g), (sum_h, max_h) in pairs]
+    return [totals[own] for own in lines_of([own.stop - own.start for own in lines])]
+
+
+def leaves_of_models(trees: Sequence[TreesOfModel]) -> Array:
+    return trees[0].batch.leaf
+
+
+def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
+    begins = np.cumsum([0, *(own.rows.shape[0] for own in sets)]).tolist()
+    if len(sets) == 1:
+        return list(sets), begins[:-1]
+    xp = array_namespace(sets[0].rows)
+    rows = xp.concat([own.rows for own in sets])
+    return [Codes(rows, sets[0].columns[:, :0])], begins[:-1]
+
+
+def add_to_sets(
+    sets: Sequence[Codes],
+    set_of: Sequence[tuple[int, int, int]],
+    raw: Array,
+    trees: Sequence[TreesOfModel],
+    values: Sequence[Sequence[NodeValues]],
+    factors: Sequence[float],
+) -> None:
+    grown, flat = trees[0].batch, [own for of_model in values for own in of_model]
+    own_trees = np.zeros((len(flat), N_OF_TREE), np.int64)
+    counts = [len(of_model) for of_model in values]
+    for own, (_, first_row, n) in zip(lines_of(counts), set_of, strict=True):
+        own_trees[own, FIRST_ROW], own_trees[own, N_ROWS] = first_row, n
+    leaf = array_namespace(raw).full(raw.shape, -1, dtype=np.int32)
+    (codes,) = sets
+    traverse_codes(
+        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
+        grown.right, leaf, grown.left_codes, upload(own_trees)[0],
+    )  # fmt: skip
+    of_trees = [f for f, n in zip(factors, counts, strict=True) for _ in range(n)]
+    add_values_of_trees(raw, leaf, flat, of_trees)
 
 
 def find_leaves_of_models(

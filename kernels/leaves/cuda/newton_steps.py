@@ -183,12 +183,18 @@ def take_steps(sums, scales, l2, min_sum_hessian, largest, own_settings, values)
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
-    out = zeros((1, n_nodes + 1, 2), np.int64)
-    launch_sums(
-        leaf[None], g[None], h[None], on_device([scales]),
-        [NO_STEPS], out, empty((1, 0), np.float64),
-    )  # fmt: skip
-    return download(out[0, :n_nodes])
+    (sums,) = sums_of_lines(leaf[None], g[None], h[None], [scales], n_nodes)
+    return sums
+
+
+def sums_of_lines(
+    leaf: Array, g: Array, h: Array, scales: Sequence[Scales], n_nodes: int
+) -> np.ndarray:
+    """Return the sums of each line, (n_lines, n_nodes, 2)."""
+    out = zeros((len(scales), n_nodes + 1, 2), np.int64)
+    no_values = empty((len(scales), 0), np.float64)
+    launch_sums(leaf, g, h, on_device(scales), [NO_STEPS], out, no_values)
+    return download(out)[:, :n_nodes]
 
 
 def launch_sums(

@@ -8,6 +8,8 @@ which bits the wanted value has. ``quantile_of_leaves`` bisects over the ranks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.arrays import Array
@@ -22,6 +24,7 @@ from ...runtime.cuda.target import (
     kernel,
     launch,
     on_device,
+    upload,
     zeros,
 )
 from ...scalars.rounding import lower_share, upper_share
@@ -34,6 +37,8 @@ DIGITS = 256
 S8 = u64(8)
 SIGN, ALL = u64(2**63), u64(2**64 - 1)
 LOW_8 = u64(DIGITS - 1)
+MOST_COUNTS = 2**25
+"""Counts of all lines at a time, of 8 bytes each."""
 
 
 @device_function
@@ -43,71 +48,93 @@ def ascending(bits):
     return bits ^ (ALL if bits >= SIGN else SIGN)
 
 
+@device_function
+def weight_of(weight, line, i):
+    """Return the weight of row i: one of all lines, or of its line, or 1."""
+    if weight.shape[1] == 0:
+        return i64(1)
+    return weight[min(line, weight.shape[0] - 1), i]
+
+
 @kernel
 def sum_weights(leaf, weight, total):
-    """One row a thread; ``total`` (n_nodes,)."""
-    n = u32(leaf.shape[0])
+    """One row a thread; ``blockIdx.y`` is the line; ``total`` (n_lines, n_nodes)."""
+    line = i64(cuda.blockIdx.y)
+    own_leaf, own_total = leaf[line], total[line]
+    n = u32(leaf.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
-        node = u32(leaf[i])
-        if node < u32(total.shape[0]):
-            cuda.atomic.add(total, node, weight[i] if weight.shape[0] > 0 else i64(1))
+        node = u32(own_leaf[i])
+        if node < u32(own_total.shape[0]):
+            cuda.atomic.add(own_total, node, weight_of(weight, line, i))
         i = u32(i + cuda.gridsize(1))
 
 
 @kernel
-def find_shares(total, quantile, least):
-    """One node a thread; ``least`` (n_nodes, 2)."""
+def find_shares(total, quantiles, least):
+    """One node a thread; ``blockIdx.y`` is the line; ``least`` (n_lines, n_nodes, 2)."""
+    line = i64(cuda.blockIdx.y)
+    own_total, own_least = total[line], least[line]
     node = u32(cuda.grid(1))
-    while node < u32(total.shape[0]):
-        whole = f64(total[node])
-        least[node, u32(0)] = i64(lower_share(quantile, whole))
-        least[node, u32(1)] = i64(upper_share(quantile, whole))
+    while node < u32(own_total.shape[0]):
+        whole = f64(own_total[node])
+        own_least[node, u32(0)] = i64(lower_share(quantiles[line], whole))
+        own_least[node, u32(1)] = i64(upper_share(quantiles[line], whole))
         node = u32(node + cuda.gridsize(1))
 
 
 @kernel
 def count_digits(leaf, bits, weight, found, place, counts):
-    """One row a thread. ``found`` (n_nodes, 2) are the bits above those at ``place``, ``counts``
-    (n_nodes, 2, 256) the weights by the digit there."""
-    n = u32(leaf.shape[0])
+    """One row a thread; ``blockIdx.y`` is the line. ``found`` (n_lines, n_nodes, 2) are the bits
+    above those at ``place``, ``counts`` (n_lines, n_nodes, 2, 256) the weights by the digit
+    there."""
+    line = i64(cuda.blockIdx.y)
+    own_leaf, own_bits, own_found, own_counts = leaf[line], bits[line], found[line], counts[line]
+    n = u32(leaf.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
-        node = u32(leaf[i])
-        if node < u32(found.shape[0]):
-            key = ascending(bits[i]) >> place
+        node = u32(own_leaf[i])
+        if node < u32(own_found.shape[0]):
+            key = ascending(own_bits[i]) >> place
             for side in range(2):
                 # Only rows that agree with the bits found so far; a shift by 8 after the one by
                 # ``place``, as one by 64 would be undefined.
-                if key >> S8 == (found[node, side] >> place) >> S8:
-                    own = weight[i] if weight.shape[0] > 0 else i64(1)
-                    cuda.atomic.add(counts, (node, side, i64(key & LOW_8)), own)
+                if key >> S8 == (own_found[node, side] >> place) >> S8:
+                    own = weight_of(weight, line, i)
+                    cuda.atomic.add(own_counts, (node, side, i64(key & LOW_8)), own)
         i = u32(i + cuda.gridsize(1))
 
 
 @kernel
 def pick_digits(counts, total, least, place, found):
-    """One node and side a thread. What is still needed stays in ``least``; ``counts`` are set
-    back to zero."""
+    """One node and side a thread; ``blockIdx.y`` is the line. What is still needed stays in
+    ``least``; ``counts`` are set back to zero."""
+    line = i64(cuda.blockIdx.y)
+    own_counts, own_total, own_least, own_found = (
+        counts[line],
+        total[line],
+        least[line],
+        found[line],
+    )
     i = u32(cuda.grid(1))
-    while i < u32(2) * u32(total.shape[0]):
+    while i < u32(2) * u32(own_total.shape[0]):
         node, side = i >> u32(1), i & u32(1)
         before = i64(0)
         digit = i64(-1)
         # All digits, though the wanted one may come early: each count is cleared for the next
         # place.
         for d in range(DIGITS):
-            count = counts[node, side, d]
-            counts[node, side, d] = 0
+            count = own_counts[node, side, d]
+            own_counts[node, side, d] = 0
             if digit < 0:
-                if before + count >= least[node, side]:
+                if before + count >= own_least[node, side]:
                     digit = i64(d)
                 else:
                     before += count
         # What is left to reach among the rows with this digit.
-        if total[node] > 0:
-            least[node, side] -= before
-            found[node, side] |= u64(digit) << place
+        if own_total[node] > 0:
+            own_least[node, side] -= before
+            own_found[node, side] |= u64(digit) << place
         i = u32(i + cuda.gridsize(1))
 
 
@@ -119,20 +146,56 @@ def leaf_quantiles(
     n_nodes: int,
     workers: Workers = ONE_WORKER,
 ) -> np.ndarray:
-    """The workers add up the sums of weights that the selection is made by."""
+    (found,) = quantiles_of_lines(
+        leaf[None], values[None], weight[None], [quantile], n_nodes, workers
+    )
+    return found
 
+
+def quantiles_of_lines(
+    leaf: Array,
+    values: Array,
+    weight: Array,
+    quantiles: Sequence[float],
+    n_nodes: int,
+    workers: Workers = ONE_WORKER,
+) -> np.ndarray:
+    """Return the quantiles of each line, (n_lines, n_nodes), as many lines at a time as there is
+    room for their counts; ``weight`` has one for all lines or each, which may be empty.
+
+    The workers add up the sums of weights that the selection is made by."""
+    n_lines = len(quantiles)
+    size = max(1, MOST_COUNTS // (2 * DIGITS * n_nodes))
+    parts = [slice(first, min(first + size, n_lines)) for first in range(0, n_lines, size)]
+    found = [
+        _select(
+            leaf[own], values[own], weight if weight.shape[0] == 1 else weight[own],
+            quantiles[own], n_nodes, workers,
+        )
+        for own in parts
+    ]  # fmt: skip
+    return np.concatenate(found)
+
+
+def _select(
+    leaf: Array, values: Array, weight: Array, quantiles: Sequence[float], n_nodes: int,
+    workers: Workers,
+) -> np.ndarray:  # fmt: skip
     def join(sums: Array) -> None:
         if workers is not ONE_WORKER:
             sums[...] = on_device(workers.collective.sum_to_host(sums))
 
-    bits = values.view(np.uint64)
-    total = zeros(n_nodes, np.int64)
-    least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)
-    counts = zeros((n_nodes, 2, DIGITS), np.int64)
-    over_rows, over_nodes = (blocks_for_rows(size, BLOCK) for size in (leaf.shape[0], 2 * n_nodes))
+    bits, n_lines = values.view(np.uint64), len(quantiles)
+    total = zeros((n_lines, n_nodes), np.int64)
+    least, found = (zeros((n_lines, n_nodes, 2), kind) for kind in (np.int64, np.uint64))
+    counts = zeros((n_lines, n_nodes, 2, DIGITS), np.int64)
+    over_rows, over_nodes = (
+        (blocks_for_rows(size, BLOCK), n_lines) for size in (leaf.shape[1], 2 * n_nodes)
+    )
     launch(sum_weights, over_rows, BLOCK, leaf, weight, total)
     join(total)
-    launch(find_shares, over_nodes, BLOCK, total, float(quantile), least)
+    (of_lines,) = upload(np.array(quantiles, np.float64))
+    launch(find_shares, over_nodes, BLOCK, total, of_lines, least)
     # From the highest byte down: eight rounds, each of which narrows the value by a byte.
     for place in range(56, -1, -8):
         launch(count_digits, over_rows, BLOCK, leaf, bits, weight, found, u64(place), counts)
@@ -141,7 +204,7 @@ def leaf_quantiles(
     # Keys back into floats; nodes without rows get 0.
     keys, used = download(found), download(total) > 0
     back = np.where(keys >= SIGN, keys ^ SIGN, ~keys).view(np.float64)
-    return np.where(used, 0.5 * back[:, 0] + 0.5 * back[:, 1], 0.0) + 0.0
+    return np.where(used, 0.5 * back[..., 0] + 0.5 * back[..., 1], 0.0) + 0.0
 
 
 u32, i64 = np.uint32, np.int64

@@ -50,6 +50,8 @@ LEAF = np.dtype(np.uint16)
 """Type of the leaf numbers for which updates are joined: larger trees take long enough anyway."""
 ARRIVED = SUM_H + 1
 """The line of ``measures`` that counts blocks; those before are their largest values and sums."""
+N_ROWS, N_BITS, PARAMETER, N_OF_OUTPUT = range(4)
+"""Columns of ``own_outputs``, see ``gradients_of_chunks``."""
 
 
 @device_function
@@ -170,11 +172,11 @@ def gradients_kernel(loss: type) -> Any:
     @kernel
     def gradients_of_chunks(
         y, first_class, n_classes, raw, parameter, shift, weight, leaf, values, factor, g, h,
-        n_turns, n_bits, own_rows, measures, totals,
+        n_turns, n_bits, own_outputs, measures, totals,
     ):  # fmt: skip
         """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns; ``blockIdx.y`` is
-        the output, one of ``n_classes`` of its model. Where models have different numbers of rows,
-        ``own_rows`` has that of each, and ``n_bits`` for it.
+        the output, one of ``n_classes`` of its model. Where models have different numbers of rows
+        or parameters, ``own_outputs`` has those of each output, and ``n_bits``.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
@@ -201,9 +203,10 @@ def gradients_kernel(loss: type) -> Any:
         if first_class >= 0:
             class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
         n = u32(raw.shape[1])
-        if own_rows.shape[0] > 0:
-            n = u32(own_rows[model, 0])
-            n_bits = own_rows[model, 1]
+        if own_outputs.shape[0] > 0:
+            n = u32(own_outputs[output, N_ROWS])
+            n_bits = i64(own_outputs[output, N_BITS])
+            parameter = own_outputs[output, PARAMETER]
         n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
         place = u32(0)
         top_g = f32(0)
@@ -273,7 +276,7 @@ def gradients(
     else:
         adding = update.leaf, values_on_device(update.values), float(update.factor)
     of_one = y[None], NO_CLASS, raw[None]
-    (totals,) = launch_gradients(loss, of_one, shift, weight, adding, g[None], h[None])
+    (totals,) = launch_gradients([loss], of_one, shift, weight, adding, g[None], h[None])
     return totals
 
 
@@ -282,9 +285,9 @@ def nothing_to_add() -> tuple[Array, Array, float]:
     return empty(0, LEAF), empty(0, np.float64), 0.0
 
 
-def no_rows() -> Array:
-    """Return the numbers of rows of models that have as many."""
-    return empty((0, 2), np.int64)
+def all_alike() -> Array:
+    """Return ``own_outputs`` where all are alike: none."""
+    return empty((0, N_OF_OUTPUT), np.float64)
 
 
 def gradients_of_outputs(
@@ -298,7 +301,7 @@ def gradients_of_outputs(
     first_class: int,
 ) -> list[DeviceTotals]:
     rows = lines_in(y), first_class, raw
-    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h)
+    return launch_gradients([loss], rows, shift, weight, nothing_to_add(), g, h)
 
 
 def lines_in(array: Array) -> Array:
@@ -307,7 +310,7 @@ def lines_in(array: Array) -> Array:
 
 
 def launch_gradients(
-    loss: Any,
+    losses: Sequence[Any],
     rows: tuple[Array, int, Array],
     shift: Array,
     weight: Array,
@@ -316,13 +319,17 @@ def launch_gradients(
     h: Array,
     n_rows: Sequence[int] = (),
 ) -> list[DeviceTotals]:
-    """Launch the kernel of a loss; ``rows`` are the targets, the class of the first output and the
-    raw predictions. Of several models ``n_rows`` has the rows of each, see
-    ``kernels.boosting.many_models``."""
+    """Launch the kernel of losses of one class, a loss of all outputs or one of each; ``rows`` are
+    the targets, the class of the first output and the raw predictions. Of several models ``n_rows``
+    has the rows of each, see ``kernels.boosting.many_models``."""
     n_outputs, n = g.shape
-    n_models = max(len(n_rows), 1)
-    of_models = [(own, fixed_point_bits(own)) for own in n_rows if len(set(n_rows)) > 1]
-    own_rows = upload(np.array(of_models, np.int64))[0] if of_models else no_rows()
+    n_classes = n_outputs // max(len(n_rows), 1)
+    of_outputs = [own for own in n_rows or [n] for _ in range(n_classes)]
+    own_outputs = all_alike()
+    if min(of_outputs) < n or len(set(losses)) > 1:
+        pairs = zip(of_outputs, losses * (n_outputs // len(losses)), strict=True)
+        lines = [(size, fixed_point_bits(size), loss.parameter) for size, loss in pairs]
+        (own_outputs,) = upload(np.array(lines, np.float64))
     chunks = -(-n // SUM_CHUNK)
     # A power of two, as are the blocks: the tree of all chunks is whole.
     n_places = 1 << (chunks - 1).bit_length()
@@ -330,13 +337,12 @@ def launch_gradients(
     measures = zeros((n_outputs, ARRIVED + 1, blocks), np.float64)
     totals = empty(n_outputs * N_VALUES, np.float64)
     launch(
-        gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK,
-        *rows[:2], n_outputs // n_models, rows[2], float(loss.parameter),
+        gradients_kernel(type(losses[0])), (blocks, n_outputs), BLOCK,
+        *rows[:2], n_classes, rows[2], float(losses[0].parameter),
         lines_in(shift), lines_in(weight), *adding, g, h, n_places // blocks,
-        fixed_point_bits(n), own_rows, measures, totals,
+        fixed_point_bits(n), own_outputs, measures, totals,
     )  # fmt: skip
-    n_classes = n_outputs // n_models
-    measured = Measured(totals, [own for own in n_rows or [n] for _ in range(n_classes)])
+    measured = Measured(totals, of_outputs)
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
 
 
@@ -356,7 +362,7 @@ def measure_chunks(
     launch(
         gradients_kernel(type(loss)), (blocks, 1), BLOCK,
         y[None], NO_CLASS, 1, raw[None], float(loss.parameter), shift[None], weight[None],
-        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), no_rows(),
+        *nothing_to_add(), g[None], h[None], 1, fixed_point_bits(raw.shape[0]), all_alike(),
         measures, empty(N_VALUES, np.float64),
     )  # fmt: skip
     return measures[0]
@@ -384,24 +390,49 @@ def row_values_kernel(loss: type) -> Any:
     value = formulas_of(loss).value
 
     @kernel
-    def values_of_rows(y, raw, parameter, shift, out):
-        """One row a thread."""
-        n = u32(raw.shape[0])
+    def values_of_rows(y, first_class, n_classes, raw, parameter, parameters, shift, out):
+        """One row a thread; ``blockIdx.y`` is the output, see ``gradients_of_chunks``, which has
+        one of the ``parameters`` where there are some."""
+        output = i64(cuda.blockIdx.y)
+        model = u32(u32(output) // u32(n_classes))
+        own_y = y[i64(u32(u32(output) * u32(y.shape[0])) // u32(cuda.gridDim.y))]
+        own_raw, own_out = raw[output], out[output]
+        class_ = f64(first_class)
+        if first_class >= 0:
+            class_ = f64(first_class + i64(u32(output) % u32(n_classes)))
+        if parameters.shape[0] > 0:
+            parameter = parameters[output]
+        n = u32(raw.shape[1])
         i = u32(cuda.grid(1))
         while i < n:
-            f = raw[i]
-            if shift.shape[0] > 0:
-                f -= shift[i]
-            out[i] = value(y[i], f, parameter)
+            f = own_raw[i]
+            if shift.shape[1] > 0:
+                f -= shift[min(model, u32(shift.shape[0] - 1)), i]
+            target = own_y[i]
+            if class_ >= f64(0):
+                target = select(target == class_, 1.0, 0.0)
+            own_out[i] = value(target, f, parameter)
             i = u32(i + cuda.gridsize(1))
 
     return values_of_rows
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
-    out = empty(raw.shape[0], RAW)
+    return values_of_lines([loss], lines_in(y), raw[None], shift, NO_CLASS, 1)[0]
+
+
+def values_of_lines(
+    losses: Sequence[Any], y: Array, raw: Array, shift: Array, first_class: int, n_models: int
+) -> Array:
+    """Return the values of the rows of all outputs, see ``values_of_models`` in
+    ``kernels.boosting.many_models``."""
+    out = empty(raw.shape, RAW)
+    parameters = empty(0, np.float64)
+    if len(set(losses)) > 1:
+        (parameters,) = upload(np.array([loss.parameter for loss in losses], np.float64))
     launch(
-        row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK,
-        y, raw, float(loss.parameter), shift, out,
+        row_values_kernel(type(losses[0])), (blocks_for_rows(raw.shape[1], BLOCK), raw.shape[0]),
+        BLOCK, lines_in(y), first_class, raw.shape[0] // n_models, raw,
+        float(losses[0].parameter), parameters, lines_in(shift), out,
     )  # fmt: skip
     return out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
@@ -22,23 +20,6 @@ def count_draws(counts: Array, n_draws: int, key: int) -> None:
     rows = xp.arange(n, dtype=xp.int64, device=device(counts))
     hits = xp.searchsorted(hit, rows, side="right") - xp.searchsorted(hit, rows, side="left")
     counts[...] = counts + xp.astype(hits, xp.int32)
-
-
-def draw_below(
-    weight: Array, n_rows: Sequence[int], limits: Sequence[int], keys: Sequence[int]
-) -> tuple[Array, ...]:
-    of_samples = zip(n_rows, limits, keys, strict=True)
-    return tuple(_sample(weight, *of_sample) for of_sample in of_samples)
-
-
-def _sample(weight: Array, n_rows: int, limit: int, key: int) -> Array:
-    xp = array_namespace(weight)
-    numbers = xp.arange(n_rows, dtype=xp.uint64, device=device(weight))
-    bits = draw(xp.full(n_rows, key, dtype=xp.uint64, device=device(weight)), numbers)
-    if weight.shape[0]:
-        bits = xp.where(weight == 0, 2**32, bits)
-    rows = xp.nonzero((bits < limit) | (bits == xp.min(bits)))[0]
-    return xp.astype(rows, xp.int32)
 
 
 def records_of_sample(counts: Array) -> SampleRecords:

@@ -25,7 +25,7 @@ from gpuens import (
     fit_many,
 )
 from gpuens.boosting.rounds import BoostingRounds
-from gpuens.boosting.steps import joined_round, many_models, plain
+from gpuens.boosting.steps import joined_models, joined_round, many_models, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
 from gpuens.devices.placement import Device
 from gpuens.losses import ArrayLoss, CustomLoss, names
@@ -257,7 +257,7 @@ def room(monkeypatch):
     """Bytes on a GPU for copies of tables: those that are free, and those that copies take."""
     strict_cupy.install(monkeypatch)
     room = SimpleNamespace(free=10**9, copied=[], raises=False)
-    can_stack, stack_tables = many_models._can_stack, joined_round.stack_tables
+    can_stack, stack_tables = many_models._can_stack, joined_models.stack_tables
 
     def with_room(*given, **how):  # plans of trainings have enough
         with monkeypatch.context() as patch:
@@ -273,7 +273,7 @@ def room(monkeypatch):
         return stack_tables(tables, n_bins)
 
     monkeypatch.setattr(many_models, "_can_stack", with_room)
-    monkeypatch.setattr(joined_round, "stack_tables", stack)
+    monkeypatch.setattr(joined_models, "stack_tables", stack)
     return room
 
 
@@ -430,7 +430,8 @@ def errors_of(models):
 @pytest.mark.parametrize("name", ["gradients_of_models", "lines_of", "grow_models"])
 def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
     """An error in the gradients, arrays or growth that models share ends all of them."""
-    function, calls = getattr(joined_round, name), []
+    module = joined_round if name == "grow_models" else joined_models
+    function, calls = getattr(module, name), []
 
     def failing(*args):
         calls.append(args)
@@ -438,7 +439,7 @@ def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
             raise MemoryError("no room")
         return function(*args)
 
-    monkeypatch.setattr(joined_round, name, failing)
+    monkeypatch.setattr(module, name, failing)
     errors = errors_of(models_of(3))
     assert all(isinstance(error, MemoryError) for error in errors)
     assert len(set(map(id, errors))) == 3
@@ -554,7 +555,7 @@ class TestOnADevice:
         def failing(*args):
             raise MemoryError("no room")
 
-        monkeypatch.setattr(joined_round, "lines_of", failing)
+        monkeypatch.setattr(joined_models, "lines_of", failing)
         model = boosting(device="auto", n_estimators="auto", grow_policy="lossguide")
         with pytest.raises(MemoryError, match="no room"):
             model.fit(*there)
