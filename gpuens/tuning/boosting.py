@@ -171,16 +171,18 @@ class SearchedBoosting(BoostingEstimator):
     def _search(self, table: FoldedTable, begin: float, n_defaults: int) -> SettingSearch:
         device = table.training.device
         n_threads = min(threads_of(self.n_jobs), len(table.codes))
-        candidates = self._candidates(table, n_defaults)
+        candidates = partial(self._candidates, table, n_defaults)
         run = in_threads(n_threads, device)
         return SettingSearch(
             table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin,
             n_defaults,
         )  # fmt: skip
 
-    def _candidates(self, table: FoldedTable, n_defaults: int) -> Iterator[Candidate]:
+    def _candidates(
+        self, table: FoldedTable, n_defaults: int, best: Callable[[], list[dict[str, Any]]]
+    ) -> Iterator[Candidate]:
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
-        the space."""
+        the space, some of them near the best so far."""
         space: Any = self.plan.space
         if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
@@ -189,7 +191,7 @@ class SearchedBoosting(BoostingEstimator):
         defaults: list[dict[str, Any]] = [{}]
         if n_defaults > 1:
             defaults = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
-        found = chain(defaults, draws(space, seed % 2**31))
+        found = chain(defaults, draws(space, seed % 2**31, best))
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

@@ -31,6 +31,8 @@ GOES_ON = 3
 """Settings at a pause for each one that goes on."""
 MEMBERS = 5
 """Most settings in the ensemble."""
+PARENTS = MEMBERS
+"""Best settings so far that others are drawn near."""
 KEPT = 2 * MEMBERS
 """Settings at a pause that may still go on; the others are forgotten."""
 FINALISTS = 6
@@ -39,6 +41,7 @@ PICKS, FIRST_PICKS = 20, 4
 """Rounds of the greedy selection, and the best settings that it starts from at most."""
 SEARCHING = 0.6
 """Share of the time after which the best settings are finished before others begin."""
+Candidates = Callable[[Callable[[], list[dict[str, Any]]]], Iterator[Candidate]]
 
 
 class SettingSearch:
@@ -47,8 +50,9 @@ class SettingSearch:
     Parameters
     ----------
     table : FoldedTable
-    candidates : iterator of Candidate
-        The first ones are the default.
+    candidates : callable
+        Returns an iterator of candidates, the first of which are the default; it is passed a
+        function that returns the best settings so far.
     budget : Budget
     run : Map
     clock : callable
@@ -64,15 +68,16 @@ class SettingSearch:
     """
 
     def __init__(
-        self, table: FoldedTable, candidates: Iterator[Candidate], budget: Budget, run: Map,
+        self, table: FoldedTable, candidates: Candidates, budget: Budget, run: Map,
         clock: Callable[[], float], n_at_once: int, report: Callable[[str], None],
         begin: float, n_defaults: int = 1,
     ) -> None:  # fmt: skip
-        self._table, self._new, self._budget = table, candidates, budget
+        self._table, self._budget = table, budget
         self._run, self._clock, self._report = run, clock, report
         self._n_at_once = n_at_once
         self.held_out: TrainingRows = table.held_out()
         self.candidates: list[Candidate] = []
+        self._new = candidates(lambda: [c.params for c in self.best(PARENTS)])
         self._begin, self._n_defaults = begin, n_defaults
         self._paused: list[list[Candidate]] = [[] for _ in PAUSES]
         self._went_on: set[tuple[int, int]] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,9 @@ SHARED = (
 """Parameters that all settings share: members with others could not be averaged, or would need bins
 of their own."""
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+CHANGES, CHANGED = 0.5, 0.35
+"""Share of the draws that change one of the best settings, and the chance that a parameter is drawn
+again there."""
 MOST_REPEATED = 20
 """Draws in a row of settings that were drawn before, after which a space counts as exhausted."""
 
@@ -74,15 +77,26 @@ def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
     return [{**space, "grow_policy": ("lossguide",)}, symmetric]
 
 
-def draws(space: Any, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield settings of a space, none twice; they depend on the seed and their number alone."""
-    known: set[str] = set()
+def draws(
+    space: Any, seed: int, best: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+) -> Iterator[dict[str, Any]]:
+    """Yield settings of a space, none twice; they depend on the seed, and on what ``best`` returns:
+    settings, of which those that were drawn here are changed in some parameters for half of the
+    draws."""
+    parts = space if isinstance(space, (list, tuple)) else [space]
+    known: dict[str, int] = {}
     rng, repeated = np.random.RandomState(seed % 2**32), 0
     while repeated < MOST_REPEATED:
-        (found,) = ParameterSampler(space, 1, random_state=rng)
+        parents = [params for params in best() if repr(params) in known]
+        is_change = bool(parents) and rng.random_sample() < CHANGES
+        parent = parents[rng.randint(len(parents))] if is_change else {}
+        part = known[repr(parent)] if is_change else rng.randint(len(parts))
+        (found,) = ParameterSampler(parts[part], 1, random_state=rng)
+        kept = {name for name in parent if rng.random_sample() >= CHANGED}
+        found = {name: parent[name] if name in kept else found[name] for name in found}
         repeated += 1
         if repr(found) not in known:
-            known.add(repr(found))
+            known[repr(found)] = part
             repeated = 0
             yield found
 
