@@ -184,14 +184,17 @@ class SearchedBoosting(BoostingEstimator):
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
         the space, some of them near the best so far."""
         space: Any = self.plan.space
-        if space is None:
-            has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
-            space = space_of(has_categories, n_defaults > 1)
         seed = int(self._seed)
         defaults: list[dict[str, Any]] = [{}]
         if n_defaults > 1:
             defaults = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
-        found = chain(defaults, draws(space, seed % 2**31, best))
+        if space is None:
+            has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
+            space = space_of(has_categories, n_defaults > 1)
+            drawn = draws(space, seed, best, defaults)
+        else:
+            drawn = draws(space, seed, best)
+        found = chain(defaults, drawn)
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

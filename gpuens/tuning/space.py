@@ -13,12 +13,12 @@ from sklearn.model_selection import ParameterSampler
 from ..estimators.parameters import is_count
 
 NUMERIC: dict[str, Sequence[Any]] = {
-    "learning_rate": (0.02, 0.03, 0.045, 0.07),
-    "max_leaf_nodes": (8, 16, 24, 40, 64, 100),
-    "min_samples_leaf": (2, 5, 10, 20, 40),
-    "l2_regularization": (0.1, 0.5, 1.0, 3.0, 10.0),
+    "learning_rate": (0.03, 0.045, 0.07, 0.1),
+    "max_leaf_nodes": (6, 10, 16, 24, 40, 64, 100),
+    "min_samples_leaf": (1, 2, 5, 10, 20, 40),
+    "l2_regularization": (0.1, 0.5, 1.0, 3.0, 10.0, 30.0),
     "subsample": (0.5, 0.65, 0.8, 0.95),
-    "colsample_bynode": (0.4, 0.6, 0.8, 1.0),
+    "colsample_bynode": (0.3, 0.4, 0.6, 0.8, 1.0),
 }
 CATEGORICAL: dict[str, Sequence[Any]] = {
     "cat_smooth": ("auto", 5.0, 20.0, 60.0),
@@ -27,7 +27,8 @@ CATEGORICAL: dict[str, Sequence[Any]] = {
 """Lists of values, of which each is drawn with the same chance; the second of tables with
 categories. On twelve tables of 700 to 4000 rows settings with fewer leaves, smaller shares of the
 features, a rate of 0.1 or a penalty of 30 were behind the others."""
-DEPTHS_OF_SYMMETRIC = (4, 5, 6, 7, 8)
+DEPTHS_OF_SYMMETRIC = (3, 4, 5, 6, 7, 8)
+LEAF_ROWS_OF_SYMMETRIC = (1, 2, 5, 10)
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -73,32 +74,41 @@ def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
     if not has_symmetric:
         return [space]
     symmetric = {name: values for name, values in space.items() if name != "max_leaf_nodes"}
-    symmetric |= {"grow_policy": ("symmetric",), "max_depth": DEPTHS_OF_SYMMETRIC}
+    symmetric |= {"min_samples_leaf": LEAF_ROWS_OF_SYMMETRIC, "max_depth": DEPTHS_OF_SYMMETRIC}
+    symmetric |= {"grow_policy": ("symmetric",)}
     return [{**space, "grow_policy": ("lossguide",)}, symmetric]
 
 
 def draws(
-    space: Any, seed: int, best: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    space: Any,
+    seed: int,
+    best: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
+    defaults: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[dict[str, Any]]:
     """Yield settings of a space, none twice; they depend on the seed, and on what ``best`` returns:
-    settings, of which those that were drawn here are changed in some parameters for half of the
-    draws."""
+    half of them are one of these with some parameters drawn again, if it was drawn here or is the
+    default that belongs to a part of the space."""
     parts = space if isinstance(space, (list, tuple)) else [space]
-    known: dict[str, int] = {}
+    known = {_key(params): part for part, params in enumerate(defaults)}
     rng, repeated = np.random.RandomState(seed % 2**32), 0
     while repeated < MOST_REPEATED:
-        parents = [params for params in best() if repr(params) in known]
+        parents = [params for params in best() if _key(params) in known]
         is_change = bool(parents) and rng.random_sample() < CHANGES
         parent = parents[rng.randint(len(parents))] if is_change else {}
-        part = known[repr(parent)] if is_change else rng.randint(len(parts))
+        part = known[_key(parent)] if is_change else rng.randint(len(parts))
         (found,) = ParameterSampler(parts[part], 1, random_state=rng)
-        kept = {name for name in parent if rng.random_sample() >= CHANGED}
-        found = {name: parent[name] if name in kept else found[name] for name in found}
+        if is_change:
+            drawn = {name: found[name] for name in found if rng.random_sample() < CHANGED}
+            found = {**parent, **drawn}
         repeated += 1
-        if repr(found) not in known:
-            known[repr(found)] = part
+        if _key(found) not in known:
+            known[_key(found)] = part
             repeated = 0
             yield found
+
+
+def _key(params: Mapping[str, Any]) -> str:
+    return repr(sorted(params.items()))
 
 
 def check_space(space: Any, kind: Any, fixed: Sequence[str]) -> None:

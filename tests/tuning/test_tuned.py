@@ -293,12 +293,16 @@ class TestBudget:
         lines = capsys.readouterr().err.splitlines()
         assert "1 settings: best loss" in lines[0]
 
-    def test_those_behind_stop(self):
+    def test_those_behind_stop(self, monkeypatch):
         """Of nine settings at a pause three go on."""
+        monkeypatch.setattr(search, "PAUSES", (50, 80))
         space = {"max_leaf_nodes": list(range(2, 20)), "learning_rate": [0.2]}
-        model = TunedRegressor(REGRESSOR, budget=10, param_distributions=space, cv=2).fit(X, Y)
-        n_trained = model.cv_results_["n_trained"][1:]
-        assert (n_trained == 10).sum() >= 2 and n_trained.max() > 30
+        model = TunedRegressor(REGRESSOR, budget=9, param_distributions=space, cv=5).fit(X, Y)
+        n_folds, scores = (model.cv_results_[key] for key in ("n_folds", "mean_test_score"))
+        assert n_folds[0] == 5 and set(n_folds) == {2, 3, 5}
+        assert (n_folds > 2).sum() == 3 + 1  # the default, which does not pause, is behind
+        best = int(model.cv_results_["rank_test_score"].argmin())
+        assert n_folds[best] == 5 and scores[best] == model.best_score_
 
 
 class TestParameters:
