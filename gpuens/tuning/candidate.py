@@ -23,9 +23,10 @@ from ..kernels.runtime.arrays import Array
 PROGRESS, GROWTH = 0.25, 1.05
 """From one measurement to the next the learning rates of the rounds add up to ``PROGRESS`` at
 least, and their number grows by ``GROWTH``."""
-PATIENCE, PATIENT = 2.5, 1.15
-"""A training ends where no measurement is better though the learning rates of later rounds add up
-to ``PATIENCE``, and the rounds are ``PATIENT`` times as many."""
+PATIENCE, PATIENT, LEAST_GAIN = 2.5, 1.15, 0.001
+"""A training ends where no measurement is better by ``LEAST_GAIN`` though the learning rates of
+later rounds add up to ``PATIENCE``, and the rounds are ``PATIENT`` times as many. What is gained by
+smaller steps (0.1 % on four tables) took a seventh of the time."""
 HeldOut = Callable[[int, int], TrainingRows]
 """Returns the rows held out by the folds from one number to before another."""
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -204,7 +205,8 @@ class Candidate:
             xp, n_done = table.training.device.xp, points[-1]
             for n, own in zip(points, zip(*(own for own, _ in found), strict=True), strict=True):
                 raws[n] = xp.concat(own, axis=1) if len(own) > 1 else own[0]
-                if (score := table.score(rows, raws[n])) < best_score:
+                score = table.score(rows, raws[n])
+                if score < best_score - LEAST_GAIN * abs(score):
                     best, best_score = n, score
             self.n_trained = max(self.n_trained, n_done)
         return raws

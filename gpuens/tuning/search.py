@@ -38,11 +38,11 @@ PARENTS = MEMBERS
 """Best settings so far that others are drawn near."""
 KEPT = 2 * MEMBERS
 """Settings at a pause that may still go on; the others are forgotten."""
-FINALISTS = 6
-"""Settings that are trained to the end before the ensemble is chosen."""
+FINALISTS = 4
+"""Settings that are trained without every fold before the ensemble is chosen."""
 PICKS, FIRST_PICKS = 20, 4
 """Rounds of the greedy selection, and the best settings that it starts from at most."""
-SEARCHING = 0.6
+SEARCHING = 0.7
 """Share of the time after which the best settings are finished before others begin."""
 Candidates = Callable[[Callable[[], list[dict[str, Any]]]], Iterator[Candidate]]
 
