@@ -117,7 +117,7 @@ TUNED = """Parameters
     out (Caruana et al. 2004), and those with a weight trained on all rows.
 
     The space: ``learning_rate`` 0.035, 0.05, 0.07; ``max_leaf_nodes`` 5, 8, 12, 18, 28, 42, 64;
-    ``min_samples_leaf`` 1, 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10, 30;
+    ``min_samples_leaf`` 1, 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10;
     ``subsample`` 0.5, 0.65, 0.8, 0.95; ``colsample_bynode`` 0.3, 0.4, 0.6, 0.8, 1; with categories
     also ``cat_smooth`` "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30. Where the default tries
     symmetric trees, half of the random settings have ``grow_policy="symmetric"``, with

@@ -296,6 +296,7 @@ class TestBudget:
     def test_those_behind_stop(self, monkeypatch):
         """Of nine settings at a pause three go on."""
         monkeypatch.setattr(search, "PAUSES", (50, 80))
+        monkeypatch.setattr(search, "FINALISTS", 0)
         space = {"max_leaf_nodes": list(range(2, 20)), "learning_rate": [0.2]}
         model = TunedRegressor(REGRESSOR, budget=9, param_distributions=space, cv=5).fit(X, Y)
         n_folds, scores = (model.cv_results_[key] for key in ("n_folds", "mean_test_score"))
