@@ -24,7 +24,7 @@ from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
-from gpuens.tuning.space import draws, read_budget, space_of
+from gpuens.tuning.space import draws, first_of, read_budget, space_of
 from tests.support.lanes import few
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
@@ -360,6 +360,26 @@ class TestFolds:
         tuned = TunedRegressor(model, budget=2, cv=2, param_distributions=slow).fit(X, 100 + Y)
         assert tuned.cv_results_["mean_test_score"][1] < -1000
 
+    def test_settings_pause_where_rows_were_held_out(self, monkeypatch):
+        """Two folds of the five hold out 60 rows, as two pauses ask for; one fold has no pause."""
+        kept = []
+        monkeypatch.setattr(search.SettingSearch, "explore", lambda self: kept.append(self.stages))
+        monkeypatch.setattr(search, "PAUSES", (31, 60))
+        for cv in (5, [(np.arange(100), np.arange(100, 150))]):
+            with pytest.warns(UserWarning, match="Nothing was tuned"):
+                TunedRegressor(REGRESSOR, budget=1, cv=cv).fit(X, Y)
+        assert kept == [[2, 5], [1]]
+
+    def test_later_folds_end_no_earlier_than_the_first_were_best(self):
+        """The scores of all folds are known at the best number of rounds, where it is one of both
+        trainings; it is that of all rows held out."""
+        space = {"max_leaf_nodes": [2, 3], "learning_rate": [0.1]}
+        model = TunedRegressor(REGRESSOR, budget=3, cv=5, param_distributions=space).fit(X, Y)
+        results = model.cv_results_
+        assert (results["n_folds"] == 5).all()
+        assert (results["n_trained"] >= results["n_rounds"]).all()
+        assert (results["n_trained"] >= np.round(1.1 * results["n_rounds"])).all()
+
     def test_low_rates_end_at_the_most_rounds(self, monkeypatch):
         monkeypatch.setattr(candidate, "MOST_ROUNDS", 30)
         tuned = TunedRegressor(
@@ -379,6 +399,29 @@ class TestDefault:
             found if len(found) == 1 else {None}
         )
         assert not hasattr(model.estimator_, "learning_rate_")
+
+    def test_settings_of_other_tables_follow(self):
+        """Where the default is leaf-wise alone, without the symmetric ones, and in no space of the
+        caller."""
+        both, leaf_wise = (first_of(symmetric) for symmetric in (True, False))
+        assert [part for part, _ in both] == [0, 1, 0, 1, 0, 1] and len(leaf_wise) == 3
+        template = GradientBoostingRegressor(learning_rate=0.3, max_leaf_nodes=4)
+        model = TunedRegressor(template, budget=4, cv=2).fit(X, Y)
+        tried = model.cv_results_["params"]
+        assert tried[:3] == [params for _, params in leaf_wise] and tried[0] == {}
+        assert not any("grow_policy" in params for params in tried)
+
+    def test_half_of_the_draws_change_the_best(self):
+        """In some parameters; those that a changed default lacks stay its own."""
+        first = first_of(True)
+        default = first[1][1]
+        drawn = [p for p, _ in zip(draws(space_of(True, True), 0, lambda: [default], first),
+                                   range(100), strict=False)]  # fmt: skip
+        whole = set(first[3][1]) | {"cat_smooth", "cat_l2"}
+        changed = [p for p in drawn if p["grow_policy"] == "symmetric" and set(p) < whole]
+        assert 30 < len(changed) < 60 and all(len(p) > 1 for p in changed)
+        near = draws(SPACE, 0, lambda: [{"max_leaf_nodes": 4, "learning_rate": 0.2}])
+        assert len(list(near)) == 6
 
     def test_the_space_has_symmetric_trees_of_some_depth(self):
         drawn = [p for p, _ in zip(draws(space_of(True, True), 0), range(30), strict=False)]
