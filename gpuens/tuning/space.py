@@ -56,7 +56,7 @@ CHANGES, CHANGED = 0.5, 0.35
 """Share of the draws that change one of the best settings, and the chance that a parameter is drawn
 again there."""
 MOST_REPEATED = 20
-"""Draws in a row of settings that were drawn before, after which a space counts as exhausted."""
+"""Random draws in a row of settings that were drawn before, after which a space counts as exhausted."""
 
 
 class Budget(NamedTuple):
@@ -127,7 +127,7 @@ def draws(
         if is_change:
             drawn = {name: found[name] for name in found if rng.random_sample() < CHANGED}
             found = {**parent, **drawn}
-        repeated += 1
+        repeated += not is_change
         if _key(found) not in known:
             known[_key(found)] = part
             repeated = 0

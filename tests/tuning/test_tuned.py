@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -301,7 +303,7 @@ class TestBudget:
         model = TunedRegressor(REGRESSOR, budget=9, param_distributions=space, cv=5).fit(X, Y)
         n_folds, scores = (model.cv_results_[key] for key in ("n_folds", "mean_test_score"))
         assert n_folds[0] == 5 and set(n_folds) == {2, 3, 5}
-        assert (n_folds > 2).sum() == 3 + 1  # the default, which does not pause, is behind
+        assert (n_folds > 2).sum() == 3  # with the default
         best = int(model.cv_results_["rank_test_score"].argmin())
         assert n_folds[best] == 5 and scores[best] == model.best_score_
 
@@ -371,14 +373,14 @@ class TestFolds:
         assert kept == [[2, 5], [1]]
 
     def test_later_folds_end_no_earlier_than_the_first_were_best(self):
-        """The scores of all folds are known at the best number of rounds, where it is one of both
-        trainings; it is that of all rows held out."""
-        space = {"max_leaf_nodes": [2, 3], "learning_rate": [0.1]}
-        model = TunedRegressor(REGRESSOR, budget=3, cv=5, param_distributions=space).fit(X, Y)
-        results = model.cv_results_
-        assert (results["n_folds"] == 5).all()
-        assert (results["n_trained"] >= results["n_rounds"]).all()
-        assert (results["n_trained"] >= np.round(1.1 * results["n_rounds"])).all()
+        """All folds are measured at the same rounds, the best of which all must have."""
+        own = SimpleNamespace(rate=0.1, _step=2, n_rounds=0)
+        alone = candidate.Candidate._points(own, 0, 10)
+        assert alone[:3] == [2, 4, 6] and alone[-1] == 36  # 2.5 / 0.1 rounds after the best
+        own.n_rounds = 500
+        points = candidate.Candidate._points(own, 0, 10)
+        assert points[: len(alone)] == alone and points[-2] < 500 <= points[-1]
+        assert candidate.Candidate._points(own, points[-1], 10) == []
 
     def test_low_rates_end_at_the_most_rounds(self, monkeypatch):
         monkeypatch.setattr(candidate, "MOST_ROUNDS", 30)
