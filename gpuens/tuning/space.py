@@ -56,7 +56,8 @@ CHANGES, CHANGED = 0.5, 0.35
 """Share of the draws that change one of the best settings, and the chance that a parameter is drawn
 again there."""
 MOST_REPEATED = 20
-"""Random draws in a row of settings that were drawn before, after which a space counts as exhausted."""
+"""Random draws in a row of settings that were drawn before, after which a space counts as
+exhausted."""
 
 
 class Budget(NamedTuple):
