@@ -37,11 +37,11 @@ from ..kernels.runtime.dtypes import Codes
 from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
 from .search import MEMBERS, SettingSearch, n_rounds_of
-from .space import Budget, draws, space_of
+from .space import Budget, draws, first_of, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
-ROWS_TO_SCORE = 5_000
+ROWS_TO_SCORE = 2_500
 """Rows held out, after which no more parts are."""
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one training at a time."""
@@ -171,25 +171,27 @@ class SearchedBoosting(BoostingEstimator):
     def _search(self, table: FoldedTable, begin: float, n_defaults: int) -> SettingSearch:
         device = table.training.device
         n_threads = min(threads_of(self.n_jobs), len(table.codes))
-        candidates = self._candidates(table, n_defaults)
+        candidates = partial(self._candidates, table, n_defaults)
         run = in_threads(n_threads, device)
         return SettingSearch(
             table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin,
             n_defaults,
         )  # fmt: skip
 
-    def _candidates(self, table: FoldedTable, n_defaults: int) -> Iterator[Candidate]:
+    def _candidates(
+        self, table: FoldedTable, n_defaults: int, best: Callable[[], list[dict[str, Any]]]
+    ) -> Iterator[Candidate]:
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
-        the space."""
+        the space, some of them near the best so far."""
         space: Any = self.plan.space
-        if space is None:
+        first = first_of(n_defaults > 1)
+        changed = first
+        if space is not None:
+            first, changed = first[:n_defaults], []
+        else:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
             space = space_of(has_categories, n_defaults > 1)
-        seed = int(self._seed)
-        defaults: list[dict[str, Any]] = [{}]
-        if n_defaults > 1:
-            defaults = [{"grow_policy": "lossguide"}, {"grow_policy": "symmetric"}]
-        found = chain(defaults, draws(space, seed % 2**31))
+        found = chain((params for _, params in first), draws(space, int(self._seed), best, changed))
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

@@ -1,8 +1,11 @@
-"""The search: random settings, of which those that are behind stop growing, and the best averaged.
+"""The search: settings of a space, of which those that are behind after some folds are not trained
+without the others, and the best averaged.
 
-Settings pause where their learning rates add up to ``PAUSES``. Of those that reached a pause the
-best third goes on, before another setting begins (Li et al. 2020, "A system for massively parallel
-hyperparameter tuning"). The first settings, those of the default, do not pause.
+Settings pause where ``PAUSES`` rows have been held out. Of those that reached a pause the best
+third goes on, before another setting begins (Li et al. 2020, "A system for massively parallel
+hyperparameter tuning"). What a setting trains, it trains to the end: after the same sum of learning
+rates, settings that are best in the end are behind those that have more leaves. The first settings,
+those of the default, do not pause.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ..boosting.round_data import TrainingRows
 from ..combining.weights import select
@@ -22,23 +26,25 @@ from ..estimators.nothing_learned import warn_user
 from ..forest.forest import Forest
 from ..forest.linear import LinearForest
 from ..kernels.runtime.arrays import Array
-from .candidate import Candidate, FoldedTable, Map
+from .candidate import Candidate, FoldedTable, HeldOut, Map
 from .space import Budget
 
-PAUSES = (2.5, 7.5)
-THE_END = 1000.0
+PAUSES = (500, 1000)
 GOES_ON = 3
 """Settings at a pause for each one that goes on."""
 MEMBERS = 5
 """Most settings in the ensemble."""
+PARENTS = MEMBERS
+"""Best settings so far that others are drawn near."""
 KEPT = 2 * MEMBERS
 """Settings at a pause that may still go on; the others are forgotten."""
-FINALISTS = 6
-"""Settings that are trained to the end before the ensemble is chosen."""
+FINALISTS = 4
+"""Settings that are trained without every fold before the ensemble is chosen."""
 PICKS, FIRST_PICKS = 20, 4
 """Rounds of the greedy selection, and the best settings that it starts from at most."""
-SEARCHING = 0.6
+SEARCHING = 0.7
 """Share of the time after which the best settings are finished before others begin."""
+Candidates = Callable[[Callable[[], list[dict[str, Any]]]], Iterator[Candidate]]
 
 
 class SettingSearch:
@@ -47,8 +53,9 @@ class SettingSearch:
     Parameters
     ----------
     table : FoldedTable
-    candidates : iterator of Candidate
-        The first ones are the default.
+    candidates : callable
+        Returns an iterator of candidates, the first of which are the default; it is passed a
+        function that returns the best settings so far.
     budget : Budget
     run : Map
     clock : callable
@@ -64,18 +71,19 @@ class SettingSearch:
     """
 
     def __init__(
-        self, table: FoldedTable, candidates: Iterator[Candidate], budget: Budget, run: Map,
+        self, table: FoldedTable, candidates: Candidates, budget: Budget, run: Map,
         clock: Callable[[], float], n_at_once: int, report: Callable[[str], None],
         begin: float, n_defaults: int = 1,
     ) -> None:  # fmt: skip
-        self._table, self._new, self._budget = table, candidates, budget
+        self._table, self._budget = table, budget
+        self.stages = stages_of(table)
         self._run, self._clock, self._report = run, clock, report
         self._n_at_once = n_at_once
-        self.held_out: TrainingRows = table.held_out()
+        self._held_out: HeldOut = cache(table.held_out)
         self.candidates: list[Candidate] = []
-        self._begin, self._n_defaults = begin, n_defaults
-        self._paused: list[list[Candidate]] = [[] for _ in PAUSES]
-        self._went_on: set[tuple[int, int]] = set()
+        self._new = candidates(lambda: [c.params for c in self._ahead()[:PARENTS]])
+        self._begin, self._n_defaults, self._reserve = begin, n_defaults, 0.0
+        self._paused: dict[int, list[Candidate]] = {n: [] for n in self.stages[:-1]}
 
     def explore(self) -> None:
         """Try settings until the budget or the space ends, or Ctrl-C."""
@@ -97,35 +105,37 @@ class SettingSearch:
         return sum(math.isfinite(candidate.score) for candidate in self.candidates)
 
     def best(self, n: int) -> list[Candidate]:
-        """Return the best settings, best first."""
+        """Return the best settings, best first: of those that were trained without all folds, or
+        without as many as any."""
         known = [c for c in self.candidates if math.isfinite(c.score)]
+        most = max((c.n_folds for c in known), default=0)
+        known = [c for c in known if c.n_folds == most]
         return sorted(known, key=lambda c: (c.score, c.number))[:n]
 
+    def _ahead(self) -> list[Candidate]:
+        """Return all settings, by how much better they are than the default without as many
+        folds."""
+        default = self.candidates[0].scores if self.candidates else {}
+        known = [c for c in self.candidates if math.isfinite(c.score)]
+        return sorted(known, key=lambda c: (c.score - default.get(c.n_folds, 0.0), c.number))
+
     def _default(self) -> None:
-        for _ in range(int(min(self._n_defaults, self._budget.settings))):
-            if self.candidates and self.stops():
-                return
-            default = next(self._new)
-            self.candidates.append(default)
-            for pause, paused in enumerate(self._paused):
-                self._advance(default, PAUSES[pause])
-                paused.append(default)
-                self._went_on.add((pause, default.number))
-            self._advance(default, THE_END)
+        n_defaults = int(min(self._n_defaults, self._budget.settings))
+        self.candidates = list(islice(self._new, n_defaults))
+        for n_folds in self.stages:
+            for default in self.candidates:
+                self._advance(default, n_folds)
+                if n_folds in self._paused and n_folds in default.scores:
+                    self._paused[n_folds].append(default)
 
     def _step(self) -> bool:
         """Let a setting go on, or begin one; returns whether there was one. Late in a search of
         limited time the best are finished first."""
         if self._elapsed > SEARCHING * self._budget.seconds and self._finish():
             return True
-        for pause in reversed(range(len(PAUSES))):
-            if (candidate := self._next_at(pause)) is not None:
-                self._went_on.add((pause, candidate.number))
-                if pause + 1 < len(PAUSES):
-                    self._advance(candidate, PAUSES[pause + 1])
-                    self._pause(candidate, pause + 1)
-                else:
-                    self._advance(candidate, THE_END)
+        for n_folds in reversed(self.stages[:-1]):
+            if (candidate := self._next_at(n_folds)) is not None:
+                self._go_on(candidate)
                 return True
         if len(self.candidates) >= self._budget.settings:
             return False
@@ -133,43 +143,42 @@ class SettingSearch:
         if candidate is None:
             return False
         self.candidates.append(candidate)
-        self._advance(candidate, PAUSES[0])
-        self._pause(candidate, 0)
+        self._go_on(candidate)
         return True
 
     def _finish(self) -> bool:
-        """Train the best setting that is not finished to the end; returns whether there was one
-        among the finalists."""
-        for candidate in self.best(FINALISTS):
+        """Let the best setting that is not finished go on; returns whether there was one among the
+        finalists."""
+        for candidate in self._ahead()[:FINALISTS]:
             if not candidate.is_over:
-                self._advance(candidate, THE_END)
+                self._go_on(candidate)
                 return True
         return False
 
-    def _next_at(self, pause: int) -> Candidate | None:
+    def _next_at(self, n_folds: int) -> Candidate | None:
         """Return the best setting at a pause that may go on."""
-        ranked = sorted(self._paused[pause], key=lambda c: (c.score, c.number))
+        ranked = sorted(self._paused[n_folds], key=lambda c: (c.scores[n_folds], c.number))
         for candidate in ranked[: len(ranked) // GOES_ON]:
-            if not candidate.is_over and (pause, candidate.number) not in self._went_on:
+            if not candidate.is_over and candidate.n_folds == n_folds:
                 return candidate
         return None
 
-    def _pause(self, candidate: Candidate, pause: int) -> None:
-        self._paused[pause].append(candidate)
-        waiting = [
-            c for c in self._paused[pause]
-            if not c.is_over and (pause, c.number) not in self._went_on
-        ]  # fmt: skip
-        for c in sorted(waiting, key=lambda c: (c.score, c.number))[KEPT:]:
-            c.is_over, c.raw = True, None  # better ones wait: it will not be a member
-            c.forget()
+    def _go_on(self, candidate: Candidate) -> None:
+        """Train a setting until its next pause."""
+        n_folds = next(n for n in self.stages if n > candidate.n_folds)
+        self._advance(candidate, n_folds)
+        if n_folds == self.stages[-1] or candidate.n_folds < n_folds:
+            return
+        self._paused[n_folds].append(candidate)
+        waiting = [c for c in self._paused[n_folds] if not c.is_over and c.n_folds == n_folds]
+        for c in sorted(waiting, key=lambda c: (c.scores[n_folds], c.number))[KEPT:]:
+            c.forget()  # better ones wait: it will not be a member
 
-    def _advance(self, candidate: Candidate, progress: float) -> None:
-        before = min((c.score for c in self.candidates), default=math.inf)
-        candidate.advance(progress, self.held_out, self._run, self._clock, self.stops)
-        if candidate.is_over:
-            candidate.forget()
-        if candidate.score < before:
+    def _advance(self, candidate: Candidate, n_folds: int) -> None:
+        before = min((c.score for c in self.best(1)), default=math.inf)
+        candidate.advance(n_folds, self._held_out, self._run, self._clock, self.stops)
+        self._reserve = self._of_members()
+        if candidate.score < before and candidate in self.best(1):
             metric = self._table.metric
             value = -candidate.score if metric.higher_is_better else candidate.score
             self._report(
@@ -181,7 +190,7 @@ class SettingSearch:
     def _elapsed(self) -> float:
         return self._clock() - self._begin
 
-    def _reserve(self) -> float:
+    def _of_members(self) -> float:
         """Return the seconds that training the members on all rows takes."""
         members = self.best(MEMBERS)
         n_turns = math.ceil(len(members) / self._n_at_once)
@@ -192,13 +201,14 @@ class SettingSearch:
         """Return whether time is up, the members' trainings counted."""
         if self._budget.seconds == math.inf:
             return False
-        return self._elapsed + self._reserve() > self._budget.seconds
+        return self._elapsed + self._reserve > self._budget.seconds
 
     def choose(self) -> None:
         """Choose the members of the ensemble, and their weights, by greedy selection (Caruana et
         al. 2004)."""
         best = self.best(2 * MEMBERS)
-        loss = RawAverages(self._table, self.held_out, [c.raw for c in best])
+        self._rows = self._held_out(0, best[0].n_folds)
+        loss = RawAverages(self._table, self._rows, [c.raw for c in best])
         singly = np.array([c.score for c in best])
         counts = select(loss, np.arange(len(best)), singly, PICKS, FIRST_PICKS)
         kept = np.sort(np.argsort(-counts, kind="stable")[:MEMBERS])
@@ -241,7 +251,7 @@ class SettingSearch:
         if kept:
             raws = [self.members[k].raw for k in kept]
             is_whole = all(n_rounds[k] == self.members[k].n_rounds for k in kept)
-            score = RawAverages(self._table, self.held_out, raws).value
+            score = RawAverages(self._table, self._rows, raws).value
             self.score = score(self.weights[kept]) if is_whole else math.nan
             warn_user(f"The last training was interrupted: {what}", RuntimeWarning)
         return {k: done[k] for k in kept}
@@ -249,14 +259,24 @@ class SettingSearch:
     def results(self) -> dict[str, Any]:
         """Return ``cv_results_``."""
         scores = np.array([-c.score for c in self.candidates])
+        n_folds = np.array([c.n_folds for c in self.candidates])
+        place = np.lexsort((-scores, -n_folds)).argsort()
         return {
             "params": [c.params for c in self.candidates],
             "mean_test_score": scores,
-            "rank_test_score": rankdata(-scores, "min").astype(np.int32),
+            "rank_test_score": (place + 1).astype(np.int32),
+            "n_folds": n_folds,
             "n_rounds": np.array([c.n_rounds for c in self.candidates]),
             "n_trained": np.array([c.n_trained for c in self.candidates]),
             "fit_time": np.array([c.fit_time for c in self.candidates]),
         }
+
+
+def stages_of(table: FoldedTable) -> list[int]:
+    """Return the numbers of folds after which settings pause, and that of all."""
+    n_rows = np.cumsum([fold.asked.size for fold in table.folds])
+    pauses = {int(np.searchsorted(n_rows, n)) + 1 for n in PAUSES}
+    return sorted({*(n for n in pauses if n < n_rows.size), n_rows.size})
 
 
 class RawAverages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,21 +13,38 @@ from sklearn.model_selection import ParameterSampler
 from ..estimators.parameters import is_count
 
 NUMERIC: dict[str, Sequence[Any]] = {
-    "learning_rate": (0.02, 0.03, 0.045, 0.07),
-    "max_leaf_nodes": (8, 16, 24, 40, 64, 100),
-    "min_samples_leaf": (2, 5, 10, 20, 40),
+    "learning_rate": (0.035, 0.05, 0.07),
+    "max_leaf_nodes": (5, 8, 12, 18, 28, 42, 64),
+    "min_samples_leaf": (1, 2, 5, 10, 20, 40),
     "l2_regularization": (0.1, 0.5, 1.0, 3.0, 10.0),
     "subsample": (0.5, 0.65, 0.8, 0.95),
-    "colsample_bynode": (0.4, 0.6, 0.8, 1.0),
+    "colsample_bynode": (0.3, 0.4, 0.6, 0.8, 1.0),
+}
+SYMMETRIC: dict[str, Sequence[Any]] = {
+    "grow_policy": ("symmetric",),
+    "learning_rate": (0.05, 0.07, 0.1),
+    "max_depth": (3, 4, 5, 6, 7, 8),
+    "min_samples_leaf": (1, 2, 5, 10),
 }
 CATEGORICAL: dict[str, Sequence[Any]] = {
     "cat_smooth": ("auto", 5.0, 20.0, 60.0),
     "cat_l2": (0.0, 3.0, 10.0, 30.0),
 }
-"""Lists of values, of which each is drawn with the same chance; the second of tables with
-categories. On twelve tables of 700 to 4000 rows settings with fewer leaves, smaller shares of the
-features, a rate of 0.1 or a penalty of 30 were behind the others."""
-DEPTHS_OF_SYMMETRIC = (4, 5, 6, 7, 8)
+"""Lists of values, of which each is drawn with the same chance; what differs for symmetric trees,
+and what tables with categories have in addition. On four tables of 1500 to 3000 rows lower rates
+took two to three times as long and were not better, and neither were 100 leaves; nor was a penalty
+of 30, with which classes need thousands of rounds."""
+FIRST: tuple[dict[str, Any], ...] = (
+    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 8,
+     "min_samples_leaf": 10, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 7,
+     "min_samples_leaf": 2, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 42,
+     "min_samples_leaf": 5, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 4,
+     "min_samples_leaf": 5, "l2_regularization": 0.5, "subsample": 0.65, "colsample_bynode": 1.0},
+)  # fmt: skip
+"""What is tried before anything is drawn: among the best on these tables, and unlike each other."""
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -35,8 +52,12 @@ SHARED = (
 """Parameters that all settings share: members with others could not be averaged, or would need bins
 of their own."""
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+CHANGES, CHANGED = 0.5, 0.35
+"""Share of the draws that change one of the best settings, and the chance that a parameter is drawn
+again there."""
 MOST_REPEATED = 20
-"""Draws in a row of settings that were drawn before, after which a space counts as exhausted."""
+"""Random draws in a row of settings that were drawn before, after which a space counts as
+exhausted."""
 
 
 class Budget(NamedTuple):
@@ -70,21 +91,52 @@ def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
     if not has_symmetric:
         return [space]
     symmetric = {name: values for name, values in space.items() if name != "max_leaf_nodes"}
-    symmetric |= {"grow_policy": ("symmetric",), "max_depth": DEPTHS_OF_SYMMETRIC}
+    symmetric |= SYMMETRIC
     return [{**space, "grow_policy": ("lossguide",)}, symmetric]
 
 
-def draws(space: Any, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield settings of a space, none twice; they depend on the seed and their number alone."""
-    known: set[str] = set()
+def first_of(has_symmetric: bool) -> list[tuple[int, dict[str, Any]]]:
+    """Return the settings that are tried first, each with the number of its part of the space: the
+    default, with each of the shapes of trees that it chooses from, and ``FIRST``."""
+    if has_symmetric:
+        policies = "lossguide", "symmetric"
+        found = [*({"grow_policy": policy} for policy in policies), *FIRST]
+        return [(policies.index(params["grow_policy"]), params) for params in found]
+    leaf_wise = [params for params in FIRST if params["grow_policy"] == "lossguide"]
+    rest = [{k: v for k, v in params.items() if k != "grow_policy"} for params in leaf_wise]
+    return [(0, params) for params in ({}, *rest)]
+
+
+def draws(
+    space: Any,
+    seed: int,
+    best: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
+    first: Sequence[tuple[int, Mapping[str, Any]]] = (),
+) -> Iterator[dict[str, Any]]:
+    """Yield settings of a space, none twice and none of the ``first``, which come with the number
+    of their part of the space. They depend on the seed, and on what ``best`` returns: half of them
+    are one of these with some parameters drawn again, if it was drawn here or is a first one."""
+    parts = space if isinstance(space, (list, tuple)) else [space]
+    known = {_key(params): part for part, params in first}
     rng, repeated = np.random.RandomState(seed % 2**32), 0
     while repeated < MOST_REPEATED:
-        (found,) = ParameterSampler(space, 1, random_state=rng)
-        repeated += 1
-        if repr(found) not in known:
-            known.add(repr(found))
+        parents = [params for params in best() if _key(params) in known]
+        is_change = bool(parents) and rng.random_sample() < CHANGES
+        parent = parents[rng.randint(len(parents))] if is_change else {}
+        part = known[_key(parent)] if is_change else rng.randint(len(parts))
+        (found,) = ParameterSampler(parts[part], 1, random_state=rng)
+        if is_change:
+            drawn = {name: found[name] for name in found if rng.random_sample() < CHANGED}
+            found = {**parent, **drawn}
+        repeated += not is_change
+        if _key(found) not in known:
+            known[_key(found)] = part
             repeated = 0
             yield found
+
+
+def _key(params: Mapping[str, Any]) -> str:
+    return repr(sorted(params.items()))
 
 
 def check_space(space: Any, kind: Any, fixed: Sequence[str]) -> None:

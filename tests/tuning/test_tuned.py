@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +26,7 @@ from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
-from gpuens.tuning.space import draws, read_budget, space_of
+from gpuens.tuning.space import draws, first_of, read_budget, space_of
 from tests.support.lanes import few
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
@@ -293,12 +295,17 @@ class TestBudget:
         lines = capsys.readouterr().err.splitlines()
         assert "1 settings: best loss" in lines[0]
 
-    def test_those_behind_stop(self):
+    def test_those_behind_stop(self, monkeypatch):
         """Of nine settings at a pause three go on."""
+        monkeypatch.setattr(search, "PAUSES", (50, 80))
+        monkeypatch.setattr(search, "FINALISTS", 0)
         space = {"max_leaf_nodes": list(range(2, 20)), "learning_rate": [0.2]}
-        model = TunedRegressor(REGRESSOR, budget=10, param_distributions=space, cv=2).fit(X, Y)
-        n_trained = model.cv_results_["n_trained"][1:]
-        assert (n_trained == 10).sum() >= 2 and n_trained.max() > 30
+        model = TunedRegressor(REGRESSOR, budget=9, param_distributions=space, cv=5).fit(X, Y)
+        n_folds, scores = (model.cv_results_[key] for key in ("n_folds", "mean_test_score"))
+        assert n_folds[0] == 5 and set(n_folds) == {2, 3, 5}
+        assert (n_folds > 2).sum() == 3  # with the default
+        best = int(model.cv_results_["rank_test_score"].argmin())
+        assert n_folds[best] == 5 and scores[best] == model.best_score_
 
 
 class TestParameters:
@@ -355,6 +362,26 @@ class TestFolds:
         tuned = TunedRegressor(model, budget=2, cv=2, param_distributions=slow).fit(X, 100 + Y)
         assert tuned.cv_results_["mean_test_score"][1] < -1000
 
+    def test_settings_pause_where_rows_were_held_out(self, monkeypatch):
+        """Two folds of the five hold out 60 rows, as two pauses ask for; one fold has no pause."""
+        kept = []
+        monkeypatch.setattr(search.SettingSearch, "explore", lambda self: kept.append(self.stages))
+        monkeypatch.setattr(search, "PAUSES", (31, 60))
+        for cv in (5, [(np.arange(100), np.arange(100, 150))]):
+            with pytest.warns(UserWarning, match="Nothing was tuned"):
+                TunedRegressor(REGRESSOR, budget=1, cv=cv).fit(X, Y)
+        assert kept == [[2, 5], [1]]
+
+    def test_later_folds_end_no_earlier_than_the_first_were_best(self):
+        """All folds are measured at the same rounds, the best of which all must have."""
+        own = SimpleNamespace(rate=0.1, _step=2, n_rounds=0)
+        alone = candidate.Candidate._points(own, 0, 10)
+        assert alone[:3] == [2, 4, 6] and alone[-1] == 36  # 2.5 / 0.1 rounds after the best
+        own.n_rounds = 500
+        points = candidate.Candidate._points(own, 0, 10)
+        assert points[: len(alone)] == alone and points[-2] < 500 <= points[-1]
+        assert candidate.Candidate._points(own, points[-1], 10) == []
+
     def test_low_rates_end_at_the_most_rounds(self, monkeypatch):
         monkeypatch.setattr(candidate, "MOST_ROUNDS", 30)
         tuned = TunedRegressor(
@@ -374,6 +401,29 @@ class TestDefault:
             found if len(found) == 1 else {None}
         )
         assert not hasattr(model.estimator_, "learning_rate_")
+
+    def test_settings_of_other_tables_follow(self):
+        """Where the default is leaf-wise alone, without the symmetric ones, and in no space of the
+        caller."""
+        both, leaf_wise = (first_of(symmetric) for symmetric in (True, False))
+        assert [part for part, _ in both] == [0, 1, 0, 1, 0, 1] and len(leaf_wise) == 3
+        template = GradientBoostingRegressor(learning_rate=0.3, max_leaf_nodes=4)
+        model = TunedRegressor(template, budget=4, cv=2).fit(X, Y)
+        tried = model.cv_results_["params"]
+        assert tried[:3] == [params for _, params in leaf_wise] and tried[0] == {}
+        assert not any("grow_policy" in params for params in tried)
+
+    def test_half_of_the_draws_change_the_best(self):
+        """In some parameters; those that a changed default lacks stay its own."""
+        first = first_of(True)
+        default = first[1][1]
+        drawn = [p for p, _ in zip(draws(space_of(True, True), 0, lambda: [default], first),
+                                   range(100), strict=False)]  # fmt: skip
+        whole = set(first[3][1]) | {"cat_smooth", "cat_l2"}
+        changed = [p for p in drawn if p["grow_policy"] == "symmetric" and set(p) < whole]
+        assert 30 < len(changed) < 60 and all(len(p) > 1 for p in changed)
+        near = draws(SPACE, 0, lambda: [{"max_leaf_nodes": 4, "learning_rate": 0.2}])
+        assert len(list(near)) == 6
 
     def test_the_space_has_symmetric_trees_of_some_depth(self):
         drawn = [p for p, _ in zip(draws(space_of(True, True), 0), range(30), strict=False)]
