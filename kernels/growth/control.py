@@ -1,13 +1,14 @@
 """The control of growth: which nodes are expanded next, what becomes of them and their children,
 and which nodes the final trees have.
 
-Best-first growth opens one leaf at a time, which leaves threads and GPUs idle. Here each
-round *simulates* the best-first order over the nodes whose split is known; the nodes that the
-order wants opened but whose children are not known yet are the round's work, a first part of
-them at once (``open_needed``). The resulting tree is exactly the best-first tree: a node that was
-opened too early is closed again at the end (``finish``). Which nodes a round opens, and with it the
-numbers of the nodes, therefore decides nothing but time. The order is one of gains alone; of equal
-ones that nearer the root comes first, then the left one (``comes_before``).
+Best-first growth opens one leaf at a time, which leaves threads and GPUs idle. Here each round
+*simulates* the best-first order over the nodes whose split is known; the nodes that the order wants
+opened but whose children are not known yet are the round's work, a first part of them at once
+(``open_needed``), or the first one alone (``in_order``). The resulting tree is exactly the
+best-first tree: a node that was opened too early is closed again at the end (``finish``). Which
+nodes a round opens, and with it the numbers of the nodes, therefore decides nothing but time. The
+order is one of gains alone; of equal ones that nearer the root comes first, then the left one
+(``comes_before``).
 
     round 1   need: root                     expand: root
     round 2   need: A B                      expand: A B
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..runtime.compilation import inner
+from ..runtime.compilation import fused, inner
 from ..scalars.gain import between_values, bounded_score, bounded_value
 from ..scalars.rng import draw
 from .frontier import N_EXPAND, N_FREE_SLOTS, N_NODES, N_PAIRS, N_RECHECK, NO_GAIN
@@ -105,7 +106,9 @@ def open_needed(frontier, params, most_halvings):
             if frontier.nodes[x].child < 0 and frontier.nodes[x].gain > NO_GAIN:
                 # The last level of a symmetric tree; others count no levels.
                 closes = frontier.trees[frontier.nodes[x].tree].n_levels >= params.max_depth
-                slots_left = _open(frontier, np.int64(x), np.int64(1 if closes else 0), slots_left)
+                slots_left = open_node(
+                    frontier, np.int64(x), np.int64(1 if closes else 0), slots_left
+                )
                 if slots_left < 0:
                     break
         return state[N_EXPAND]
@@ -124,14 +127,14 @@ def open_needed(frontier, params, most_halvings):
         closes = n_need == 1 and tree.needs_last == 1 and tree.n_splits == params.max_leaves - 1
         for i in range(n_open):
             x = frontier.need[tree.first + i]
-            slots_left = _open(frontier, x, np.int64(1 if closes else 0), slots_left)
+            slots_left = open_node(frontier, x, np.int64(1 if closes else 0), slots_left)
             if slots_left < 0:
                 return state[N_EXPAND]
     return state[N_EXPAND]
 
 
 @inner
-def _open(frontier, x, closes, slots_left):
+def open_node(frontier, x, closes, slots_left):
     """Add a node to ``expand`` and return how many histogram slots are left, or -1 if the node
     must wait for slots."""
     k = frontier.state[N_EXPAND]
@@ -284,7 +287,7 @@ def release(frontier, x):
         node.slot = -1
 
 
-@inner
+@fused
 def commit(frontier, params):
     """Turn the partitioned nodes into parents, now that ``n_left`` is known.
 

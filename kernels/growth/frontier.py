@@ -72,7 +72,7 @@ TREE = np.dtype(
         ("n_splits", _I),
         ("needs_last", _I),
         ("n_levels", _I),  # splits of whole levels, ``UNLIMITED`` when there are no more
-        ("n_open", _I),  # nodes of the level, in its part of ``heap``
+        ("n_open", _I),  # nodes of the level, or that may be opened, in its part of ``heap``
     ],
     align=True,
 )

@@ -16,13 +16,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.compilation import inner, kernel_without_allocation
+from ...runtime.compilation import fused, inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
 from ...runtime.dtypes import Codes, TreeRecords
 from .. import control
 from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
+from ..in_order import choose_first
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
@@ -61,7 +62,7 @@ u64, i64 = np.uint64, np.int64
 SMALLEST_PIECE = 2048
 
 
-@inner
+@fused
 def plan_partition(frontier, work, n_threads):
     """Make tasks of the nodes to expand, several of one that is large beside the others."""
     n_rows = i64(0)
@@ -94,7 +95,7 @@ def plan_partition(frontier, work, n_threads):
     work.counts[PARTITION] = 0
 
 
-@inner
+@fused
 def partition(thread, n_threads, barrier, table, frontier, work):
     """Bring the rows of the nodes to expand to their sides."""
     while True:
@@ -157,7 +158,7 @@ def _place_pieces(thread, table, frontier, work):
         right += task.end - task.begin - task.n_left
 
 
-@inner
+@fused
 def plan_histograms(table, frontier, params, work, n_threads):
     """Cut the rows of all pairs that take histograms into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
@@ -196,7 +197,7 @@ def plan_histograms(table, frontier, params, work, n_threads):
     work.counts[HISTOGRAM] = work.counts[EVALUATE] = work.counts[RECHECK] = 0
 
 
-@inner
+@fused
 def histograms(table, frontier, work):
     n_columns = table.layout.column_begin.size - 1
     while True:
@@ -267,7 +268,10 @@ def grow_together(
         # Decision.
         if thread == 0:
             settle(table, frontier, params, work)
-            control.choose(frontier, params, i64(control.QUARTER))
+            if n_threads == 1:
+                choose_first(frontier, params)
+            else:
+                control.choose(frontier, params, i64(control.QUARTER))
             plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)  # the nodes to open are chosen, all threads see whether any are
         if frontier.state[fr.N_EXPAND] == 0:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compilation import inner
-from ...runtime.cpu.lanes import LANES, byte_of
+from ...runtime.cpu.lanes import byte_of
+from ...runtime.cpu.sums import WORDS_AT_ONCE
 from ...runtime.cpu.team import CACHE_LINE, prefetch
 from ...runtime.dtypes import MISSING, N_SLOTS
 
@@ -259,7 +260,7 @@ def subtract_rows(words, n_columns, records, begin, end, histogram):
                 add_partial_word(histogram, o, words, at, -unpack_record(record), n)
 
 
-SLOT_ALIGNMENT = LANES
+SLOT_ALIGNMENT = WORDS_AT_ONCE
 """Numbers of used slots are rounded up to this, which spares the loops their remainders."""
 SHORTEST_LINE = 16
 """Entries below which adding up two lines is slower than adding up two digits."""

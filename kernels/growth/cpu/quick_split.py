@@ -6,11 +6,14 @@ and their number have 32 bits, since one wider operand would halve the lanes. On
 that come close to the best, nearly always one, get the score that counts, in float64; not those
 of empty bins, which repeat the one before, which wins the tie.
 
+Most features need none of this: once a split is known, one pass without divisions shows that no
+candidate reaches its score (``reaching_form``).
+
     2**31 > |g|, h and l2      so no product leaves float32
     16 roundings of 2**-24     are the relative error of an approximate score, below ``MARGIN / 2``
 
-Boosting on 10,000 x 20 takes 0.81 of the time with it, and 0.99 on 15,000 x 16 with 26 classes
-and 16 bins (one thread, AMD EPYC).
+Of 255 bins, that pass takes 85 ns and the comparison of the candidates 155 ns more (one thread, AMD
+EPYC); about one feature of five passes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 
 from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.lanes import LANES, running_sums
+from ...runtime.cpu.sums import WORDS_AT_ONCE, some_sum_is_above
 from ...runtime.dtypes import MISSING
 from ...scalars.gain import newton_score
 from ...scalars.primitives import bits_of_float32, float32_of
@@ -30,6 +34,7 @@ LOW = i64(0xFFFFFFFF)
 NOWHERE = 2**31 - 1
 LARGEST_L2 = 2.0**31
 MARGIN = 2.0**-18
+SLACK = 2.0**-16
 BLOCK = 32
 """Candidates are filled up to a multiple of this, which spares the loops their remainders."""
 N_CANDIDATES = 256
@@ -135,6 +140,40 @@ def best_of_side(lefts, steps, n_blocks, extra, total, least_h, l2, floor, score
 
 
 @inner
+def reaching_form(total, l2, floor):
+    """Return the form (p, q, r, s) of ``some_sum_is_above`` that is above zero wherever a candidate
+    may have a score of ``floor``; p is zero if all may.
+
+    With x on the left, y there including l2, and G and H of both sides, it is the score less
+    ``floor``, multiplied by both divisors::
+
+        x² (H - y) + (G - x)² y - floor y (H - y)  =  H x² + y (floor y - 2 G x + G² - floor H)
+
+    Its terms are larger than the result, above all where little is on the right. ``SLACK`` is twice
+    the most that their roundings, ten for a term, can take away: every term is at most
+    ``floor * H * y`` times a small number, as long as the score is not far above the floor.
+    """
+    g, h = float(total >> i64(32)), float(total & LOW)
+    all_h = h + 2.0 * l2
+    bound = floor * all_h
+    # A floor below the score of the node itself, most often none: every candidate reaches it.
+    if not (bound > 0.0 and bound >= g * g):
+        return f32(0.0), f32(0.0), f32(0.0), f32(0.0)
+    return f32(all_h), f32(floor), f32(-2.0 * g), f32(g * g - bound + SLACK * bound)
+
+
+@inner
+def _may_reach(histogram, n_bins, extra, total, least_h, l2, floor):
+    """Return whether a candidate with ``extra`` on the left may have a score of ``floor``."""
+    form = reaching_form(total, l2, floor)
+    if form[0] == f32(0.0):
+        return True
+    n = (n_bins + WORDS_AT_ONCE - 1) // WORDS_AT_ONCE * WORDS_AT_ONCE
+    least, most = i32(least_h), i32((total & LOW) - least_h)
+    return least <= most and some_sum_is_above(histogram, n, extra, form, f32(l2), least, most)
+
+
+@inner
 def best_of_plain(histogram, n_bins, total, least_h, l2, floor, lefts, scores):
     """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
@@ -144,6 +183,10 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, lefts, scores):
     float32, N_CANDIDATES entries.
     """
     missing = histogram[MISSING]
+    if not _may_reach(histogram, n_bins, i64(0), total, least_h, l2, floor) and (
+        missing == 0 or not _may_reach(histogram, n_bins, missing, total, least_h, l2, floor)
+    ):
+        return floor, i64(-1), i64(0), i64(0)
     n_blocks = _candidates(histogram, n_bins, lefts)
     best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
     limit = NO_GAIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import inlined, inner
+from ...runtime.compilation import fused, inlined, inner
 from ...runtime.cpu.team import atomic_add
 from ...runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
 from ...scalars.gain import category_least_h
@@ -65,7 +65,7 @@ def is_taken_from_sibling(table, frontier, params, pair):
     )
 
 
-@inner
+@fused
 def evaluate(thread, n_threads, table, frontier, params, work):
     """Find the best splits of the new nodes, in tasks of a pair of nodes and a word of features.
 
@@ -123,9 +123,6 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
     is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
     total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
-    # Kept as long as the histogram: if rows have to be counted, features that cannot win are
-    # left out.
-    bounds = work.bounds[frontier.nodes[x].slot]
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
     if has_few_rows(table, frontier, params, x):
@@ -134,17 +131,13 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
         f = layout.column_features[k]
         if allowed[f] == 1:
-            feature = layout.features[f]
-            o = feature.column * STRIDE
-            bins = histogram[o : o + N_SLOTS]
-            if feature.stride != 0:
-                expand(bins, feature, total, work.expanded[thread])
-                bins = work.expanded[thread]
+            bins = _bins_of(thread, table, frontier, work, x, f, histogram)
             if is_plain:
-                bounds[f] = _best_of_plain(
-                    bins, feature.n_bins, f, total, limits,
-                    work.lefts[thread], work.approximate[thread], best,
+                score, bin_, missing_left, left = best_of_plain(
+                    bins, layout.features[f].n_bins, total, limits[0], limits[1], best.score,
+                    work.lefts[thread], work.approximate[thread],
                 )  # fmt: skip
+                _improve(best, score, f, bin_, missing_left, left)
                 continue
             found = work.found[thread]
             _best_of_feature(
@@ -154,15 +147,50 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
                 _copy_best(found, best)
 
 
+@inlined
+def _bins_of(thread, table, frontier, work, x, f, histogram):
+    """Return the bins of a feature, from those of a byte that it may share."""
+    node, feature = frontier.nodes[x], table.layout.features[f]
+    o = feature.column * STRIDE
+    bins = histogram[o : o + N_SLOTS]
+    if feature.stride != 0:
+        expand(bins, feature, (node.g << i64(32)) + node.h, work.expanded[thread])
+        bins = work.expanded[thread]
+    return bins
+
+
 @inner
-def _best_of_plain(bins, n_bins, f, total, limits, lefts, scores, best):
-    """Replace ``best`` by a feature's best split, if that is better, or as good and of a lower
-    feature; return the bound of its score (see ``best_of_plain``)."""
-    score, bin_, missing_left, left = best_of_plain(
-        bins, n_bins, total, limits[0], limits[1], best.score, lefts, scores
-    )
-    _improve(best, score, f, bin_, missing_left, left)
-    return score
+def _fill_bounds(thread, table, frontier, params, work, x, limits, histogram, floor):
+    """Fill in the score of each allowed feature whose rows are not counted; ``NO_GAIN`` stands for
+    those below ``floor``, too."""
+    bounds, found, no_counts = work.bounds[thread], work.found[thread], work.row_counts[thread, :0]
+    is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+    total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
+    for f in range(bounds.size):
+        bounds[f] = fr.NO_GAIN
+        if work.allowed[thread, f] == 0:
+            continue
+        bins = _bins_of(thread, table, frontier, work, x, f, histogram)
+        if is_plain:
+            score, bin_, _, _ = best_of_plain(
+                bins, table.layout.features[f].n_bins, total, limits[0], limits[1], floor,
+                work.lefts[thread], work.approximate[thread],
+            )  # fmt: skip
+            bounds[f] = score if bin_ >= 0 else fr.NO_GAIN
+        else:
+            _best_of_feature(
+                thread, table, frontier, params, work, x, limits, bins, f, no_counts, found
+            )
+            bounds[f] = found.score
+
+
+@inner
+def _highest(bounds):
+    """Return the number of the highest bound, the first of equal ones."""
+    at = i64(0)
+    for f in range(1, bounds.size):
+        at = i64(f) if bounds[f] > bounds[at] else at
+    return at
 
 
 @inner
@@ -295,8 +323,8 @@ def rechecking(fill_histogram, count_rows):
     @inner
     def recheck(thread, table, frontier, params, work, known):
         n_features = table.layout.features.size
-        by_feature, counted = work.by_feature[thread], work.counted[thread]
         allowed, row_counts = work.allowed[thread], work.row_counts[thread]
+        found, bounds = work.found[thread], work.bounds[thread]
         while True:
             k = atomic_add(work.counts, RECHECK, 1)
             if k >= frontier.state[fr.N_RECHECK]:
@@ -304,51 +332,35 @@ def rechecking(fill_histogram, count_rows):
             x = frontier.recheck[k]
             node = frontier.nodes[x]
             limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
-            is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
-            total = (node.g << i64(32)) + node.h
             histogram = work.spare[thread]
-            # Bounds belong to a histogram that was kept: a slot that was given up may be another's.
-            has_bounds = is_plain and node.slot >= 0
             if node.slot >= 0:
                 histogram = work.histograms[node.slot]
             else:
                 fill_histogram(table, node, k, known, histogram)
             allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
-            f = i64(0)
-            counting = False
-            while True:
-                # First all features, whose rows are not counted: what they score is a bound of what
-                # they may score. Then the best one alone, with its rows, until the best one has
-                # been counted: no other can be better.
-                first, last = (f, f + 1) if counting else (i64(0), n_features)
-                for f in range(first, last):
-                    counted[f] = 1 if counting or allowed[f] == 0 else 0
-                    by_feature[f].score = fr.NO_GAIN
-                    if allowed[f] == 1:
-                        if has_bounds and not counting:
-                            by_feature[f].score = work.bounds[node.slot, f]
-                            continue
-                        feature = table.layout.features[f]
-                        o = feature.column * STRIDE
-                        bins = histogram[o : o + N_SLOTS]
-                        if feature.stride != 0:
-                            expand(bins, feature, total, work.expanded[thread])
-                            bins = work.expanded[thread]
-                        counts = row_counts if counting else row_counts[:0]
-                        best = by_feature[f]
-                        _best_of_feature(
-                            thread, table, frontier, params, work, x, limits, bins, f, counts, best
-                        )
-                f = i64(0)
-                for other in range(1, n_features):
-                    if by_feature[other].score > by_feature[f].score:
-                        f = i64(other)
-                # The first of equal scores has the lowest feature: ties end as in the search.
-                if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
-                    break
+            best = work.rechecked[k]
+            best.score, best.feature = fr.NO_GAIN, node.feature
+            # First the feature that was the best before its rows were counted: most others cannot
+            # reach what it scores then. Those that can follow in the order of what they score
+            # without counts, until none is left that may be better.
+            for turn in range(n_features):
+                f = node.feature
+                if turn > 0:
+                    f = _highest(bounds)
+                    if bounds[f] == fr.NO_GAIN or bounds[f] < best.score:
+                        break
+                bins = _bins_of(thread, table, frontier, work, x, f, histogram)
                 count_rows(table, node, k, f, known, row_counts)
-                counting = True
-            _copy_best(by_feature[f], work.rechecked[k])
+                _best_of_feature(
+                    thread, table, frontier, params, work, x, limits, bins, f, row_counts, found
+                )
+                if _is_better(found, best):
+                    _copy_best(found, best)
+                if turn == 0:
+                    _fill_bounds(
+                        thread, table, frontier, params, work, x, limits, histogram, best.score
+                    )
+                bounds[f] = fr.NO_GAIN
 
     return recheck
 
@@ -387,7 +399,7 @@ def _settle(frontier, params, x, best):
     settle(frontier, params, x, best.score)
 
 
-@inner
+@fused
 def settle_nodes(frontier, params, work):
     """Settle the new nodes on the best of their words, which are in the order of features, then
     the rechecked ones."""

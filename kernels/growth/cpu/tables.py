@@ -72,8 +72,6 @@ class Work(NamedTuple):
     partial_range : int64, (pairs, 2)
         Lines of ``partials`` that belong to the pair's first node.
     histograms, partials : packed, a line each.
-    bounds : float64, (histograms, features)
-        No split of the histogram's node by that feature has a higher score.
     best : BEST, (pairs, words, 2)
         For the pair's two nodes, among the features of a word.
     rechecked : BEST, one a rechecked node.
@@ -88,13 +86,11 @@ class Work(NamedTuple):
     partial_range: np.ndarray
     histograms: np.ndarray
     partials: np.ndarray
-    bounds: np.ndarray
     best: np.ndarray
     rechecked: np.ndarray
     spare: np.ndarray
     found: np.ndarray
-    by_feature: np.ndarray
-    counted: np.ndarray
+    bounds: np.ndarray
     allowed: np.ndarray
     features: np.ndarray
     hashes: np.ndarray
@@ -129,13 +125,11 @@ def allocate_work(
         partial_range=np.empty((capacity, 2), np.int64),
         histograms=np.empty((n_slots, n_words * WORD_ENTRIES), np.int64),
         partials=np.empty((n_partials, n_words * WORD_ENTRIES), np.int64),
-        bounds=np.empty((n_slots, n_features), np.float64),
         best=np.empty((capacity, n_words, 2), BEST),
         rechecked=np.empty(capacity, BEST),
         spare=np.empty((n_threads, n_words * WORD_ENTRIES), np.int64),
         found=np.empty(n_threads, BEST),
-        by_feature=np.empty((n_threads, n_features), BEST),
-        counted=np.empty((n_threads, n_features), np.uint8),
+        bounds=np.empty((n_threads, n_features), np.float64),
         allowed=np.empty((n_threads, n_features), np.uint8),
         features=np.empty((n_threads, n_features), np.int64),
         hashes=np.empty((n_threads, n_features), np.uint64),

@@ -104,7 +104,7 @@ def lanes_left(typingctx, line, first, limit, other):
         place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
         lanes = builder.load(place, align=1)
         limit, other = (
-            _in_all_lanes(builder, builder.trunc(value, vector.element), vector)
+            in_all_lanes(builder, builder.trunc(value, vector.element), vector)
             for value in args[2:]
         )
         found = builder.or_(
@@ -123,8 +123,8 @@ def lanes_equal(typingctx, line, value):
     def codegen(context, builder, signature, args):
         lanes = _lanes_of(context, builder, signature, args)
         value = builder.trunc(args[1], lanes.type.element)
-        found = builder.icmp_unsigned("==", lanes, _in_all_lanes(builder, value, lanes.type))
-        return _bits_of_lanes(builder, found)
+        found = builder.icmp_unsigned("==", lanes, in_all_lanes(builder, value, lanes.type))
+        return bits_of_lanes(builder, found)
 
     return types.uint64(line, types.uint64), codegen
 
@@ -140,9 +140,9 @@ def place_in_line(typingctx, line, i, which):
         lanes = _lanes_of(context, builder, signature, args)
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         value = builder.load(builder.gep(data, [args[1]]))
-        own = _in_all_lanes(builder, value, lanes.type)
-        lower = _bits_of_lanes(builder, builder.icmp_unsigned("<", lanes, own))
-        equal = _bits_of_lanes(builder, builder.icmp_unsigned("==", lanes, own))
+        own = in_all_lanes(builder, value, lanes.type)
+        lower = bits_of_lanes(builder, builder.icmp_unsigned("<", lanes, own))
+        equal = bits_of_lanes(builder, builder.icmp_unsigned("==", lanes, own))
         one = ir.Constant(ir.IntType(64), 1)
         # The bits below bit i: the entries before it.
         before = builder.sub(builder.shl(one, args[1]), one)
@@ -169,8 +169,8 @@ def largest_score(typingctx, left, right, weights, mask, weight, n):
             context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3)
         ]
         mask, total = (
-            _in_all_lanes(builder, args[3], words),
-            _in_all_lanes(builder, args[4], numbers),
+            in_all_lanes(builder, args[3], words),
+            in_all_lanes(builder, args[4], numbers),
         )
 
         def at(k, line, vector):
@@ -212,8 +212,8 @@ def _largest_lane(builder, lanes):
     half = lanes.type.count
     while half > 1:
         half //= 2
-        other = _shuffled(builder, lanes, lanes, *range(half, 2 * half))
-        lanes = _shuffled(builder, lanes, lanes, *range(half))
+        other = shuffled(builder, lanes, lanes, *range(half, 2 * half))
+        lanes = shuffled(builder, lanes, lanes, *range(half))
         lanes = builder.select(builder.fcmp_ordered(">", other, lanes), other, lanes)
     return builder.extract_element(lanes, ir.IntType(32)(0))
 
@@ -227,14 +227,14 @@ def _lanes_of(context, builder, signature, args):
     return builder.load(builder.bitcast(data, vector.as_pointer()), align=1)
 
 
-def _in_all_lanes(builder, value, vector):
+def in_all_lanes(builder, value, vector):
     from llvmlite import ir
 
     first = builder.insert_element(ir.Constant(vector, None), value, ir.IntType(32)(0))
-    return _shuffled(builder, first, first, *[0] * vector.count)
+    return shuffled(builder, first, first, *[0] * vector.count)
 
 
-def _bits_of_lanes(builder, lanes):
+def bits_of_lanes(builder, lanes):
     """Return a uint64 with a bit for each of 32 lanes of one bit."""
     from llvmlite import ir
 
@@ -270,7 +270,7 @@ def running_sums(typingctx, source, n, high, low):
             builder.store(last, carry)
             parts = [builder.bitcast(z, halves) for z in sums]
             for line, order in ((1, HIGH_HALVES), (2, LOW_HALVES)):
-                builder.store(_shuffled(builder, *parts, *order), at(line, i, halves), align=4)
+                builder.store(shuffled(builder, *parts, *order), at(line, i, halves), align=4)
         return builder.extract_element(builder.load(carry), half(0))
 
     return types.int64(source, types.int64, high, low), codegen
@@ -295,7 +295,7 @@ def largest_ratio(typingctx, table, n, mean, total):
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        mean, total = (_in_all_lanes(builder, value, numbers) for value in args[2:])
+        mean, total = (in_all_lanes(builder, value, numbers) for value in args[2:])
         carry = cgutils.alloca_once_value(builder, ir.Constant(four, None))
         best = cgutils.alloca_once_value(builder, none)
         start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
@@ -311,7 +311,7 @@ def largest_ratio(typingctx, table, n, mean, total):
             builder.store(last, carry)
             parts = [builder.bitcast(z, eight) for z in sums]
             s, left = (
-                builder.sitofp(_shuffled(builder, *parts, *order), numbers)
+                builder.sitofp(shuffled(builder, *parts, *order), numbers)
                 for order in (HIGH_HALVES, LOW_HALVES)
             )
             s = builder.fsub(s, builder.fmul(mean, left))
@@ -333,17 +333,17 @@ def _sums_of_eight(builder, begin, end, carry):
     from llvmlite import ir
 
     zeros = ir.Constant(begin.type, None)
-    x = _shuffled(builder, begin, end, 0, 1, 4, 5)
-    y = _shuffled(builder, begin, end, 2, 3, 6, 7)
-    x, y = (builder.add(z, _shuffled(builder, z, zeros, 4, 0, 4, 2)) for z in (x, y))
-    y = builder.add(y, _shuffled(builder, x, x, 1, 1, 3, 3))
-    ends = _shuffled(builder, y, y, 1, 1, 3, 3)
-    before = builder.add(carry, _shuffled(builder, ends, zeros, 4, 4, 0, 1))
-    last = builder.add(ends, _shuffled(builder, ends, ends, 2, 3, 0, 1))
+    x = shuffled(builder, begin, end, 0, 1, 4, 5)
+    y = shuffled(builder, begin, end, 2, 3, 6, 7)
+    x, y = (builder.add(z, shuffled(builder, z, zeros, 4, 0, 4, 2)) for z in (x, y))
+    y = builder.add(y, shuffled(builder, x, x, 1, 1, 3, 3))
+    ends = shuffled(builder, y, y, 1, 1, 3, 3)
+    before = builder.add(carry, shuffled(builder, ends, zeros, 4, 4, 0, 1))
+    last = builder.add(ends, shuffled(builder, ends, ends, 2, 3, 0, 1))
     return builder.add(x, before), builder.add(y, before), builder.add(carry, last)
 
 
-def _shuffled(builder, first, second, *order):
+def shuffled(builder, first, second, *order):
     from llvmlite import ir
 
     mask = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.growth import frontier as fr
+from gpuens.kernels.growth.cpu.grow import frontier_of
 from gpuens.kernels.growth.cpu.layout import FEWEST_ROWS, layout
 from gpuens.kernels.growth.grow import GrownTrees, grow
 from gpuens.kernels.growth.params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.reference.grow import _Batch
+from gpuens.kernels.runtime.dispatch import Implementation
 from gpuens.kernels.runtime.dtypes import MISSING, Scales
+from tests.kernels.implementations import Target
 
 N_BINS = np.array([200, 2, 3, 1, 2, 17], np.int32)
 DEFAULTS = {
@@ -56,6 +59,19 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, rules=NO_RULES, **set
         *(getattr(trees, name) for name in GrownTrees._fields[:-1]),
         target.host_leaves(trees.leaf),
     ]
+
+
+@pytest.mark.parametrize("min_samples_leaf", [1, 12])
+def test_one_thread_opens_no_node_in_vain(pack, min_samples_leaf):
+    """Also where splits leave too few rows, and other nodes take their places."""
+    rng, cpu = np.random.default_rng(2), Target(Implementation.CPU, np)
+    codes = cpu.codes(columns(900, rng))
+    words = records(codes.columns, rng, pack)
+    params = GrowthParams(**{**DEFAULTS, "max_leaves": 20, "min_samples_leaf": min_samples_leaf})
+    keys, trees = np.arange(1, 4, dtype=np.uint64), cpu.tree_records(words, Scales(64.0, 32.0), 3)
+    grown = grow(codes, N_BINS, trees, keys, params)
+    tables = frontier_of(codes, 3, words.size, params, N_BINS, NO_RULES)
+    assert tables.state[fr.N_NODES] == grown.offset[-1]
 
 
 @pytest.mark.parametrize("settings", [

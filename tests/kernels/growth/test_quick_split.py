@@ -82,7 +82,38 @@ def test_of_scores_below_the_floor_there_are_bounds():
     np.testing.assert_array_equal(found[kept], expected[kept])
     assert (found[~kept, 1] == -1).all()
     assert (found[~kept, 0] >= expected[~kept, 0]).all()
-    np.testing.assert_allclose(found[~kept, 0], expected[~kept, 0], rtol=1e-5)
+    assert (found[~kept, 0] < floor * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("l2", [0.0, 1.5, LARGEST_L2])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("largest_g, largest_h, n_rows", [
+    (1, 1, 30), (3, 60_000, 2000), (30_000, 2, 2000), (30_000, 60_000, 60), (30_000, 60_000, 30_000)
+])  # fmt: skip
+@pytest.mark.parametrize("n_bins", [2, 17, 255])
+def test_a_split_that_scores_just_the_floor_is_found(
+    l2, missing, largest_g, largest_h, n_rows, n_bins
+):
+    """Also where the gradient of the node, or of one row, dwarfs the gain."""
+    rng = np.random.default_rng(n_bins)
+    lines, _ = histograms(rng, n_bins, n_rows, largest_g, largest_h, missing)
+    for shift in (0, largest_g):
+        # All gradients, or those of one bin, are far from zero.
+        lines[:20, :n_bins] += (n_rows * shift // n_bins) << 32
+        lines[20:, 0] += (n_rows * shift // 2) << 32
+        totals, found, expected = (
+            lines[:, :N_SLOTS].sum(axis=1),
+            np.empty((1, 4)),
+            np.empty((40, 4)),
+        )
+        _all(lines, n_bins, totals, 1, l2, expected)
+        assert (expected[:, 0] > -np.inf).any()
+        for k in np.flatnonzero(expected[:, 0] > -np.inf):
+            own = lines[k : k + 1], n_bins, totals[k : k + 1], 1, l2
+            _plain(*own, expected[k, 0], found)
+            np.testing.assert_array_equal(found[0], expected[k])
+            _plain(*own, expected[k, 0] * 1.1, found)
+            assert found[0, 1] == -1
 
 
 @kernel_around(search)
@@ -144,6 +175,9 @@ def test_the_same_split_from_few_rows(l2, missing, largest_g, largest_h):
                 kept = expected[:, 0] >= floor
                 np.testing.assert_array_equal(found[kept], expected[kept])
                 assert (found[~kept, 1] == -1).all()
+                for f in np.flatnonzero(valid):
+                    _of_rows(words, records.astype(np.uint64), total, *how, expected[f, 0], found)
+                    np.testing.assert_array_equal(found[f], expected[f])
 
 
 @kernel_around(search)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....runtime.compilation import inlined, inner
+from ....runtime.compilation import fused, inlined, inner
 from ....runtime.cpu.team import atomic_add
 from ....runtime.dtypes import N_SLOTS
 from ... import frontier as fr
@@ -56,7 +56,7 @@ def _n_bins_of(table, f):
 find_levels, _settle_levels = searching(_complete, _bins_of, _n_bins_of)
 
 
-@inner
+@fused
 def settle(table, frontier, params, work):
     """Settle the nodes of symmetric trees, or single nodes, on the splits that were found."""
     if params.is_symmetric == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.compilation import inlined, inner
-from ....runtime.cpu.lanes import LANES
+from ....runtime.cpu.sums import WORDS_AT_ONCE
 from ....runtime.dtypes import MISSING, N_SLOTS
 from ... import frontier as fr
 from ..search import settle_nodes
@@ -26,8 +26,8 @@ def fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
         rest_rows -= i64(row_counts[b])
     bins[zero] += rest
     counts[zero] += rest_rows
-    # ``best_of_plain`` reads on to a multiple of LANES.
-    for b in range(n_bins, min(n_bins + LANES, N_SLOTS)):
+    # ``best_of_plain`` reads on to a multiple of WORDS_AT_ONCE.
+    for b in range(n_bins, min(n_bins + WORDS_AT_ONCE, N_SLOTS)):
         bins[b] = 0
     bins[MISSING] = sums[n_bins]
     counts[MISSING] = i64(row_counts[n_bins])
