@@ -175,10 +175,10 @@ def _compute_gradients(joined: JoinedModels, asked: Sequence[AskedRound]) -> Non
     for own in asked:
         with own.trying():
             if own.model.gradients.given is None:
-                training, round_ = own.model.training, own.round
-                rows, device = training.rows, training.device
+                training, round_, drawn = own.model.training, own.round, own.round.sample.rows
+                rows, device, whole = training.rows, training.device, training.whole_weight
                 round_.loss = round_.loss.in_round(
-                    round_.index, rows.y, rows.raw, training.whole_weight, round_.sample.rows, device
+                    round_.index, rows.y, rows.raw, whole, drawn, device
                 )
                 round_.shared = round_.loss.shared(rows.y, rows.raw, device)
             own.totals = own.model.gradients.compute(own.round, own.model.outputs)

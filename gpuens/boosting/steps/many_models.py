@@ -32,8 +32,8 @@ from ...kernels.boosting.many_models import (
 )
 from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
-from ...members.side_by_side import TrainingGroup, run_in_group
 from ...losses.joint_rows import are_equal
+from ...members.side_by_side import TrainingGroup, run_in_group
 from ..round_data import GrownRound, OutputTree, Round, Training
 from ..rounds import BoostingRounds
 from .joined_models import JoinedModels, in_kinds, takes_parts_of_lines
