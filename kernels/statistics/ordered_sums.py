@@ -18,7 +18,7 @@ def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarra
     ----------
     values : float64, shape (n_lines, n)
     n_rows : sequence of int
-        Of each line, from 1 to n, at most 2**24; what is behind them is not read.
+        Of each line, at most n, and 2**24; what is behind them is not read.
 
     Returns
     -------

@@ -25,5 +25,5 @@ def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarra
             size //= 2
             sums = sums[:size] + sums[size:]
         least = xp.zeros(1, dtype=own.dtype, device=device(own))
-        found += [sums, xp.maximum(xp.max(own, keepdims=True), least)]
+        found += [sums, xp.max(xp.concat([own, least]), keepdims=True)]
     return fetch(xp.reshape(xp.concat(found), (-1, 2)))

@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, set[str]] = {
     "bin_values": {"X", "thresholds"},
     "count_draws": {"counts"},
     "draw_below": {"weight"},
+    "draw_by_chances": {"weight", "chances"},
     "gradients": {"y", "raw", "shift", "weight", "g", "h", "update.leaf"},
     "gradients_of_outputs": {"y", "raw", "shift", "weight", "g", "h"},
     "gradients_of_piece": {"y", "raw", "shift", "weight", "g", "h"},
@@ -44,6 +45,7 @@ ARGUMENTS: dict[str, set[str]] = {
     "linear_sums": {"leaf", "g", "h", "X"},
     "log_sum_exp": {"raw"},
     "newton_steps": {"trees.leaf", "g", "h"},
+    "ordered_sums": {"values"},
     "probabilities": {"raw"},
     "quantile_of_leaves": {"targets.*", "leaf", "least"},
     "quantise": {"g", "h", "rows"},
@@ -57,6 +59,7 @@ RESULTS: dict[str, set[str]] = {
     "add_out_of_bag": {""},
     "bin_values": {"rows", "columns"},
     "draw_below": {""},
+    "draw_by_chances": {""},
     "grow": {"leaf"},
     "leaf_indices": {""},
     "log_sum_exp": {""},
@@ -74,8 +77,8 @@ COMPOSED = {"many_models"}
 OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
-    "draw_below", "gradients_of_piece", "grow", "grow_cart", "largest_linear_values", "leaf_sums",
-    "leaf_quantiles", "linear_sums",
+    "draw_below", "draw_by_chances", "gradients_of_piece", "grow", "grow_cart", "largest_linear_values",
+    "leaf_sums", "leaf_quantiles", "linear_sums",
 }  # fmt: skip
 """Operations whose results the host waits for."""
 
