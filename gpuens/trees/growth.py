@@ -27,7 +27,7 @@ from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import grow_cart
 from ..kernels.cart.problem import (
     FEW_BINS,
-    LEAST_FEATURES,
+    LEAST_RANDOM,
     LIKELY_NODES,
     CartParams,
     CartTable,
@@ -321,11 +321,11 @@ def _bytes_by_row(
 ) -> int:
     """Return the bytes of the copy of the codes that small nodes read on the CPU. Where bins have
     one byte by chance, ``EXACT_CELL_BYTES`` has room for it."""
-    if n_columns < LEAST_FEATURES or (estimator.max_bins is None and cell_bytes != 1):
+    if n_columns < LEAST_RANDOM or (estimator.max_bins is None and cell_bytes != 1):
         return 0
     depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
     looked_at, is_random = estimator._n_looked_at(n_columns), has_random_cuts(estimator)
-    return bytes_by_row(n * n_columns, n_records, looked_at, depth, is_random)
+    return bytes_by_row((n, n_columns), n_records, looked_at, depth, is_random)
 
 
 def _gpu_growth(

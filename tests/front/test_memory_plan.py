@@ -208,9 +208,13 @@ class TestNumbers:
             return memory_plan(model, shape).parts["codes by row"]
 
         assert copied() == copied(max_depth=6) == 20_000 * 30
+        # Random cuts read rows of whole vectors.
+        assert copied(ExtraTreesRegressor) == copied(ExtraTreesRegressor, n_estimators=1)
+        assert copied(ExtraTreesRegressor, max_features=4) == 20_000 * 32
+        assert copied(ExtraTreesRegressor, max_features=3) == 0
         for none in (
             {"max_depth": 5}, {"max_features": 7}, {"n_estimators": 1}, {"max_bins": None},
-            {"forest": ExtraTreesRegressor}, {"shape": (9_000_000, 30)},
+            {"shape": (9_000_000, 30)},
         ):  # fmt: skip
             assert copied(**none) == 0, none
 

@@ -22,6 +22,8 @@ from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run
 from ...scalars.rng import draw
 from ..problem import (
     ABSOLUTE_ERROR,
+    GINI,
+    SQUARED_ERROR,
     CartParams,
     CartTable,
     CartTarget,
@@ -32,6 +34,7 @@ from ..problem import (
 from .finishing import finished
 from .nodes import find_split
 from .parting import part_rows
+from .random_cuts.by_row import middles_of_bins, rows_side_by_side
 from .rows import ONE_ROW, RowArrays, mark_classes
 from .tables import (
     IDLE,
@@ -299,15 +302,38 @@ def _rows(
         distinct, inverse = np.unique(target.values, return_inverse=True)
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
     codes = table.codes
-    n_copied = bytes_by_row(
-        codes.size, records.size, params.max_features, params.max_depth, params.random_splits == 1
-    )
-    is_copied = n_copied > 0 and codes.itemsize == 1
+    by_row, middle = np.empty(0, codes.dtype), np.empty(0)
+    if _reads_by_row(table, target, records, params, unit):
+        if params.random_splits:
+            by_row = rows_side_by_side(codes)
+            middle = middles_of_bins(table)
+        else:
+            by_row = np.ascontiguousarray(codes.T).reshape(-1)
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
-        records, codes.reshape(-1),
-        np.ascontiguousarray(codes.T).reshape(-1) if is_copied else np.empty(0, codes.dtype),
+        records, codes.reshape(-1), by_row, middle,
     )  # fmt: skip
+
+
+def _reads_by_row(
+    table: CartTable, target: CartTarget, records: np.ndarray, params: CartParams, unit: int
+) -> bool:
+    """Return whether the trees are grown on a copy of the codes row by row."""
+    codes = table.codes
+    n_copied = bytes_by_row(
+        codes.shape[::-1], records.size, params.max_features, params.max_depth,
+        params.random_splits == 1,
+    )  # fmt: skip
+    if n_copied == 0 or codes.itemsize > 1:
+        return False
+    if params.random_splits == 0:
+        return True
+    if bool((table.monotone != 0).any()) or bool(table.categorical.any()):
+        return False
+    is_regression = target.classes.shape[0] == 0 and target.n_outputs == 1
+    if params.criterion == GINI:
+        return unit != 0
+    return params.criterion == SQUARED_ERROR and is_regression
 
 
 def _unit_of_rows(

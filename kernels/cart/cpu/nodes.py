@@ -12,7 +12,9 @@ from .absolute import absolute_score, rank_values, scan_absolute
 from .bins import scan_bins
 from .bounds import highest_score
 from .cuts import suits_cuts
-from .random_cuts import fill_lanes, take_numeric_cut, take_random_candidate
+from .feature_order import draw_features, put_back
+from .random_cuts.by_feature import fill_lanes, take_numeric_cut, take_random_candidate
+from .random_cuts.by_row import score_of_node, take_random_cuts
 from .rows import (
     add_rows,
     clear_groups,
@@ -79,12 +81,16 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
         groups.total[s] = statistics[s]
     # The search: ``found[1]`` keeps the best candidate of all features, ``found[2]`` one that was
     # found ahead of its turn.
-    parent = _prepare(rows, params, node, statistics, packed, room)
     room.found[1].score = room.found[2].score = NO_CANDIDATE
     room.found[1].line = 0
-    if params.random_splits == 1:
-        fill_lanes(groups, n)
-    _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)
+    if params.random_splits == 1 and rows.by_row.size > 0:
+        parent = score_of_node(statistics, is_regression)
+        take_random_cuts(table, rows, params, least_weight, node, packed, room)
+    else:
+        parent = _prepare(rows, params, node, statistics, packed, room)
+        if params.random_splits == 1:
+            fill_lanes(groups, n)
+        _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)
     best = room.found[1]
     if best.score == NO_CANDIDATE:
         return
@@ -160,7 +166,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, parent, c
     n_compared, n_drawn = i64(0), i64(0)
     if in_cuts and suits_screen(room.screen.words, n_rows, packed):
         n_compared = min(params.max_features, n_features)
-        n_drawn = _draw_features(params, shuffle_key, n_compared, n_drawn, room)
+        n_drawn = draw_features(params, shuffle_key, n_compared, n_drawn, room)
         likeliest, unit = _compare_features(table, rows, node, packed, n_compared, room)
     # The likeliest feature is scored ahead of its turn, so that most others can be passed over.
     j = i64(0) if likeliest < 0 else i64(-1)
@@ -168,7 +174,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, parent, c
     # the highest possible score cannot be beaten.
     while j < n_features and not is_best and (j < params.max_features or not any_candidate):
         if j == n_drawn:
-            n_drawn = _draw_features(params, shuffle_key, j + 1, n_drawn, room)
+            n_drawn = draw_features(params, shuffle_key, j + 1, n_drawn, room)
         feature = likeliest if j < 0 else features[j]
         # A constant feature counts as looked at (see the contract) without a scan.
         if not _is_marked(constant, feature):
@@ -193,33 +199,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, parent, c
             is_best = False
         j += 1
     if params.shuffle == 1:
-        _put_back(n_drawn, room)
-
-
-@inlined
-def _draw_features(params, shuffle_key, last, n_drawn, room):
-    """Draw features until ``last`` are drawn; return how many are."""
-    features = room.features
-    while params.shuffle == 1 and n_drawn < last:
-        # Fisher-Yates, a step for each feature that is looked at: most nodes look at a few of many.
-        bits = draw(shuffle_key, u64(n_drawn))
-        # A draw has 32 bits: the high word of the product is a number below the number of features
-        # that are left, without the division of a remainder.
-        other = n_drawn + i64((bits * u64(features.size - n_drawn)) >> S32)
-        room.swapped[n_drawn] = other
-        features[n_drawn], features[other] = features[other], features[n_drawn]
-        n_drawn += 1
-    return last
-
-
-@inlined
-def _put_back(n_drawn, room):
-    """Put the features back into ascending order, swap by swap: as many steps as were drawn."""
-    features = room.features
-    while n_drawn > 0:
-        n_drawn -= 1
-        other = room.swapped[n_drawn]
-        features[n_drawn], features[other] = features[other], features[n_drawn]
+        put_back(n_drawn, room)
 
 
 @fused

@@ -36,6 +36,9 @@ class RowArrays(NamedTuple):
         splits of numeric features are looked at; then a node collects a bit for each row. Else 0.
     by_feature, by_row : uint8 or uint32, 1-D
         The codes of the table, feature by feature and, if this pays, row by row; else empty.
+    middle : float64
+        The number half-way between the ends of each bin, where random cuts are drawn for rows
+        side by side (see ``middles_of_bins``); else empty.
     """
 
     classes: np.ndarray
@@ -48,6 +51,7 @@ class RowArrays(NamedTuple):
     records: np.ndarray
     by_feature: np.ndarray
     by_row: np.ndarray
+    middle: np.ndarray
 
 
 @inlined

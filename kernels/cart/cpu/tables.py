@@ -18,6 +18,7 @@ from .absolute import Medians
 from .bins import WORD
 from .bounds import MOST_ROWS
 from .cuts import SortedCuts
+from .random_cuts.by_row import RowCuts, row_cuts
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
@@ -106,6 +107,7 @@ class ThreadScratch(NamedTuple):
     moved: np.ndarray
     codes: np.ndarray
     numbers: np.ndarray
+    row_cuts: RowCuts
     most_entries: int
 
 
@@ -175,6 +177,7 @@ def allocate_rooms(
         moved=lines(n, np.uint64),
         codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
+        row_cuts=row_cuts(lines, n_features if params.random_splits == 1 else 0),
         most_entries=entries,
     )
 
@@ -314,6 +317,7 @@ def room_of(thread, n_threads, rooms):
         _own(rooms.moved, thread, n_threads),
         _own(rooms.codes, thread, n_threads),
         _own(rooms.numbers, thread, n_threads),
+        _row_cuts_of(thread, n_threads, rooms.row_cuts),
         rooms.most_entries,
     )
 
@@ -354,4 +358,23 @@ def _medians_of(thread, n_threads, medians):
         _own(medians.score, thread, n_threads),
         _own(medians.median, thread, n_threads),
         _own(medians.packed, thread, n_threads),
+    )
+
+
+@inlined
+def _row_cuts_of(thread, n_threads, cuts):
+    return RowCuts(
+        _own(cuts.low, thread, n_threads),
+        _own(cuts.high, thread, n_threads),
+        _own(cuts.limit, thread, n_threads),
+        _own(cuts.other, thread, n_threads),
+        _own(cuts.counts, thread, n_threads),
+        _own(cuts.left, thread, n_threads),
+        _own(cuts.chosen, thread, n_threads),
+        _own(cuts.bits, thread, n_threads),
+        _own(cuts.cut, thread, n_threads),
+        _own(cuts.score, thread, n_threads),
+        _own(cuts.last_left, thread, n_threads),
+        _own(cuts.also_left, thread, n_threads),
+        _own(cuts.missing_left, thread, n_threads),
     )

@@ -293,6 +293,38 @@ def test_parity_of_random_cuts_of_numbers(target, oracle, same, n_classes, wide,
     equal_trees(same, case, target, oracle, **settings, max_features=2, shuffle=1, max_leaves=9)
 
 
+@pytest.mark.parametrize("n_classes", [0, 2])
+@pytest.mark.parametrize("max_features", [40, 6])
+@pytest.mark.parametrize("weights", ["alike", "different"])
+def test_parity_of_random_cuts_of_many_features(
+    target, oracle, same, n_classes, max_features, weights
+):
+    """More features than a vector has, more rows than a counter of one byte, features without a
+    cut, and cuts of equal score, of which the first one in the node's order counts."""
+    n = 300 if target.xp is np and not target.simulated else 24
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n, 40))
+    X[:, 3:9] = rng.integers(0, 3, (n, 6))
+    X[:, 9:12] = X[:, 8:9]
+    X[:, 12] = 1.0
+    X[:, 36:][rng.random((n, 4)) < 0.1] = np.nan
+    y = X[:, 0] + X[:, 8] + X[:, 39] * (X[:, 39] > 0) + rng.normal(size=n)
+    y = np.nan_to_num(y)
+    weight = np.full(n, 3) if weights == "alike" else rng.integers(1, 4, n)
+    made = classes_target((y > 0).astype(int), weight) if n_classes else values_target(y, weight)
+    case = problem(X, made, np.ones((2, n), int), max_bins=100)
+    settings = {
+        "criterion": GINI if n_classes else SQUARED_ERROR, "random_splits": 1, "shuffle": 1,
+        "max_features": max_features,
+    }  # fmt: skip
+    grown, _ = equal_trees(same, case, target, oracle, **settings)
+    assert np.unique(nodes_of(grown, 1)["feature"]).size > 2
+    equal_trees(same, case, target, oracle, **settings, min_samples_leaf=4, max_leaves=9)
+    # Copies of a feature have the same ranges and other draws, and tie at small nodes.
+    copies = problem(np.repeat(X[:, :1], 40, axis=1), made, np.ones((2, n), int), max_bins=100)
+    equal_trees(same, copies, target, oracle, **settings)
+
+
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
 

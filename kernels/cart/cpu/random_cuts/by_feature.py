@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import fused, inlined, inner
-from ...runtime.cpu.lanes import LANES, chosen, count_bits, lanes_left
-from ...scalars.gain import square
-from ...scalars.rng import PURPOSE_THRESHOLD, draw, subkey
-from ...scalars.routing import is_left_category, random_cut
-from ..problem import ABSOLUTE_ERROR, GINI, SQUARED_ERROR
-from .absolute import score_of_sides
-from .rows import fill_keys
-from .scan import add_row
-from .scores import MASK, NO_CANDIDATE, heavy_enough, score_alone, take_if_better
-from .small_nodes import FEW_ROWS
+from ....runtime.compilation import fused, inlined, inner
+from ....runtime.cpu.lanes import LANES, chosen, count_bits, lanes_left
+from ....scalars.gain import square
+from ....scalars.rng import PURPOSE_THRESHOLD, draw, subkey
+from ....scalars.routing import is_left_category, random_cut
+from ...problem import ABSOLUTE_ERROR, GINI, SQUARED_ERROR
+from ..absolute import score_of_sides
+from ..rows import fill_keys
+from ..scan import add_row
+from ..scores import MASK, NO_CANDIDATE, heavy_enough, score_alone, take_if_better
+from ..small_nodes import FEW_ROWS
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
@@ -77,9 +77,9 @@ def take_numeric_cut(
         groups.left[0], groups.left[1] = (n_left - n_ones) * unit, n_ones * unit
     else:
         _add_left(codes, n_lanes, limit, other, groups, limits.is_regression)
-    value = _score(groups.left, groups.total, limits, output_begin, block, found)
+    value = score_of(groups.left, groups.total, limits, output_begin, block, found)
     if value > found[1].score:
-        last_left, first_right = _neighbours(codes, n_lanes, limit, n_bins)
+        last_left, first_right = neighbours(codes, n_lanes, limit, n_bins)
         # The cut is a threshold only in the gap between the sides. It can lie within a bin, or
         # beyond empty ones; NaN asks for the midpoint.
         if first_right >= 0 and not (upper[last_left] <= cut and cut < lower[first_right]):
@@ -174,7 +174,7 @@ def _add_left(codes, n_lanes, limit, other, groups, is_regression):
 
 
 @inlined
-def _score(left, total, limits, output_begin, block, found):
+def score_of(left, total, limits, output_begin, block, found):
     """Return the score of a cut by its left side; -inf where it is struck out."""
     by_fractions = limits.criterion == SQUARED_ERROR or limits.criterion == GINI
     if limits.bounded or output_begin.size != 2 or not by_fractions:
@@ -253,7 +253,7 @@ def _sum_classes(codes, n_lanes, limit, other, classes, weights, left):
 
 
 @inner
-def _neighbours(codes, n_lanes, limit, n_bins):
+def neighbours(codes, n_lanes, limit, n_bins):
     """Return the last code on the left and the first on the right; -1: there is none but that of
     missing values."""
     limit, missing = codes.dtype.type(limit), codes.dtype.type(n_bins)
