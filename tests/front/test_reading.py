@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=290, files=65, folders=22, switches=371),
+    "gradient boosting": Reading(functions=293, files=66, folders=22, switches=375),
     "random forest": Reading(functions=203, files=40, folders=16, switches=263),
 }
 

@@ -77,8 +77,8 @@ COMPOSED = {"many_models"}
 OF_ARRAYS = {"cut_points", "rank_values", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {
-    "draw_below", "draw_by_chances", "gradients_of_piece", "grow", "grow_cart", "largest_linear_values",
-    "leaf_sums", "leaf_quantiles", "linear_sums",
+    "draw_below", "draw_by_chances", "gradients_of_piece", "grow", "grow_cart",
+    "largest_linear_values", "leaf_sums", "leaf_quantiles", "linear_sums",
 }  # fmt: skip
 """Operations whose results the host waits for."""
 
