@@ -104,8 +104,8 @@ TUNED = """Parameters
     -----
     The table is binned once, and all trainings share it. The default goes first: where its
     ``grow_policy="auto"`` would try two shapes of trees, the first setting is "lossguide" and the
-    second one "symmetric". Of the space below, four settings that were good on other tables are
-    next (two where symmetric trees are not tried). Half of the others are drawn at random, half are
+    second one "symmetric". Of the space below, four settings near those that were good on other tables
+    are next (two where symmetric trees are not tried). Half of the others are drawn at random, half are
     one of the five best so far, of which each parameter is drawn again with a chance of 0.35; what
     a changed default does not draw remains that of the default.
 
