@@ -104,10 +104,10 @@ TUNED = """Parameters
     -----
     The table is binned once, and all trainings share it. The default goes first: where its
     ``grow_policy="auto"`` would try two shapes of trees, the first setting is "lossguide" and the
-    second one "symmetric". Of the space below, four settings that were good on other tables are
-    next (two where symmetric trees are not tried). Half of the others are drawn at random, half are
-    one of the five best so far, of which each parameter is drawn again with a chance of 0.35; what
-    a changed default does not draw remains that of the default.
+    second one "symmetric". Four settings near those that were good on other tables are next (two
+    where symmetric trees are not tried). Half of the others are drawn at random from the space
+    below, half are one of the five best so far, of which each parameter is drawn again with a
+    chance of 0.35; what a changed default does not draw remains that of the default.
 
     All but the default are trained without the folds that hold out the first 500 rows; the best
     third of these without those of the first 1000, and the best third of these without all of them
