@@ -106,9 +106,7 @@ def open_needed(frontier, params, most_halvings):
             if frontier.nodes[x].child < 0 and frontier.nodes[x].gain > NO_GAIN:
                 # The last level of a symmetric tree; others count no levels.
                 closes = frontier.trees[frontier.nodes[x].tree].n_levels >= params.max_depth
-                slots_left = open_node(
-                    frontier, np.int64(x), np.int64(1 if closes else 0), slots_left
-                )
+                slots_left = open_node(frontier, np.int64(x), np.int64(closes), slots_left)
                 if slots_left < 0:
                     break
         return state[N_EXPAND]

@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=293, files=66, folders=22, switches=375),
-    "random forest": Reading(functions=203, files=40, folders=16, switches=263),
+    "gradient boosting": Reading(functions=294, files=67, folders=23, switches=376),
+    "random forest": Reading(functions=207, files=42, folders=17, switches=279),
 }
 
 
