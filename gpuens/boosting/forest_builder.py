@@ -51,7 +51,8 @@ class ForestBuilder:
             missing_left = missing_left.copy()
             begin, categories = _category_sets(grown, nodes, binner, missing_left)
             bin_ = np.where(begin >= 0, -1, bin_)
-        value, cover = _values_of(outputs)
+        value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
+        cover = np.sum([own.values.hessian for own in outputs], axis=0) / len(outputs)
         added: dict[str, np.ndarray] = {
             "output": np.array([tree.output], np.int32),
             "missing_left": missing_left,
@@ -131,15 +132,6 @@ class ForestBuilder:
         if not self._before.n_trees:
             return added
         return type(self._before).concatenate([self._before, added])
-
-
-def _values_of(outputs: Sequence[OutputTree]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values and the mean hessians of the nodes of a tree."""
-    if len(outputs) == 1:  # as below, in a sixth of the time: three percent of a fit of 2,000 rows
-        (own,) = outputs
-        return (own.factor * own.values.value)[:, None], own.values.hessian
-    value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
-    return value, np.sum([own.values.hessian for own in outputs], axis=0) / len(outputs)
 
 
 def _linear_arrays(

@@ -59,6 +59,10 @@ LEAST_FEATURES = 8
 LEAST_RANDOM = 4
 """Features that a node looks at from which on the CPU draws their cuts together: with 3 of 10 it
 takes 1.05 of the time, with 5 of 28 0.85, with 28 of 28 0.55 (growth alone, AMD EPYC)."""
+MOST_UNREAD = 6
+"""Features of the table for each one that a node looks at, up to which it draws their cuts
+together, as that reads all codes of a row: 8 of 64 features take as long as alone, 20 of 400 twice
+as long."""
 SPARSE = 32
 """Rows of the table for each row of a node from which on hardly two of these share a cache line of
 a feature's codes: the CPU then reads their codes row by row."""
@@ -208,7 +212,10 @@ def bytes_by_row(
     # Random cuts read the copy at every node.
     n_read = n_records * max_features * (max_depth if has_random_cuts else 1)
     pays = n_read >= COPY_PAYS * n_codes and max_depth >= SPARSE.bit_length()
-    pays = pays and max_features >= (LEAST_RANDOM if has_random_cuts else LEAST_FEATURES)
+    if has_random_cuts:
+        pays = pays and LEAST_RANDOM <= max_features and shape[1] <= MOST_UNREAD * max_features
+    else:
+        pays = pays and max_features >= LEAST_FEATURES
     n_bytes = n_rows * row_stride(shape[1]) if has_random_cuts else n_codes
     return n_bytes if pays and n_bytes <= MOST_COPIED else 0
 

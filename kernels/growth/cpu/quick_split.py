@@ -151,7 +151,8 @@ def reaching_form(total, l2, floor):
 
     Its terms are larger than the result, above all where little is on the right. ``SLACK`` is twice
     the most that their roundings, ten for a term, can take away: every term is at most
-    ``floor * H * y`` times a small number, as long as the score is not far above the floor.
+    ``floor * H * y`` times a small number, as long as the score is not far above the floor; of one
+    far above, ``(G - x)² y`` alone is as large as the terms that are taken off.
     """
     g, h = float(total >> i64(32)), float(total & LOW)
     all_h = h + 2.0 * l2

@@ -294,7 +294,7 @@ def test_parity_of_random_cuts_of_numbers(target, oracle, same, n_classes, wide,
 
 
 @pytest.mark.parametrize("n_classes", [0, 2])
-@pytest.mark.parametrize("max_features", [40, 6])
+@pytest.mark.parametrize("max_features", [40, 7])
 @pytest.mark.parametrize("weights", ["alike", "different"])
 def test_parity_of_random_cuts_of_many_features(
     target, oracle, same, n_classes, max_features, weights
