@@ -30,15 +30,23 @@ from .estimators.base import PACKAGE, PAGE
 from .estimators.docstrings import documented
 from .estimators.nothing_learned import warn_user
 from .estimators.parameters import threads_of
+from .estimators.training import group_here
 from .inputs.labels import as_classes
-from .members.side_by_side import TrainingGroup, planned_groups, train_side_by_side
+from .members.side_by_side import (
+    TrainingGroup,
+    planned_groups,
+    raise_as_it_is,
+    train_side_by_side,
+)
 from .tuning.host_scoring import scoring_on_host
 
 SEARCH = """scoring : str, callable, list, tuple, dict or None, default=None
         What decides: the name of a scorer of scikit-learn or a function ``(estimator, X, y) ->
         float``, higher is better; several of them; or the estimator's ``score`` (None).
     n_jobs : int or None, default=None
-        Threads, each of which trains whole models; None: all cores that the process may use.
+        Threads, each of which trains whole models; on tables of more than two million values those
+        of one model or, where its own ``n_jobs`` allows it fewer, of several. None: all cores that
+        the process may use.
     refit : bool, str or callable, default=True
         Whether the best setting is fitted to all rows afterwards (``best_estimator_``). The name of
         the metric that decides where there are several, or a function that chooses from
@@ -104,7 +112,8 @@ def fit_many(
     sample_weight : array, shape (n_rows,), default=None
         Weights of the rows, which go to ``fit``.
     n_jobs : int or None, default=None
-        Number of threads; None: all cores that the process may use. On a GPU each has a stream of
+        Number of threads, as for ``GridSearchCV``; None: all cores that the process may use. On a
+        GPU each has a stream of
         its own, and there are no more than free memory holds trainings. Models of gradient boosting
         on a GPU grow together, as many at a time (None: as many as memory holds): the trees of all
         folds and settings take about as long as those of one while the table is small.
@@ -220,7 +229,7 @@ class _ThreadsHere(ThreadingBackend):
         error = self._group.end()
         super().abort_everything(ensure_ready)
         if error and error is not sys.exception():
-            raise error from error.__cause__  # in place of what it has ended other models with
+            raise_as_it_is(error)  # in place of what it has ended other models with
 
     def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
         return super().submit(self._group.taking_part_in(func), callback)
@@ -252,6 +261,7 @@ class _SideBySide:
     error_score: Any
     refit: Any
     _group: TrainingGroup
+    _config: parallel_config
     _checked_cv_orig: Any
     _doc_link_module = PACKAGE
     _doc_link_template = PAGE
@@ -305,17 +315,23 @@ class _SideBySide:
             if gpu_of(X) is not None:
                 self.scoring = scoring_on_host(scoring)
             self._reports, self.verbose = verbose == 1, 0 if verbose == 1 else verbose
-            with parallel_config(backend=_ThreadsHere(self._group)):
+            self._config = parallel_config(backend=_ThreadsHere(self._group))
+            with self._config:
                 y = as_classes(on_host(y)) if is_classifier(self.estimator) else on_host(y)
                 super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:
             self.n_jobs, self.scoring, self.verbose = before, scoring, verbose
-            for name in ("_reports", "_group"):
+            for name in ("_reports", "_group", "_config"):
                 vars(self).pop(name, None)
         return self
 
     def _evaluate(self, settings: Sequence[Any], evaluate_candidates: Callable[..., Any]) -> None:
-        """Evaluate settings, some at a time: Ctrl-C keeps those that are finished."""
+        """Evaluate settings, some at a time: Ctrl-C keeps those that are finished.
+
+        The threads of the group are for the search alone, which has them by now: what estimators do
+        in parallel is up to them, and the last fit goes on when the group has ended.
+        """
+        self._config.unregister()
         folds, begin, done, all_failed = _SameFolds(self._checked_cv_orig), 0, 0, False
         try:
             while done < len(settings):
@@ -334,7 +350,7 @@ class _SideBySide:
                 begin = done
                 self._report(done, len(settings), found)
         except KeyboardInterrupt:
-            if not begin:
+            if not begin or group_here.get() is not None:  # the group outside has ended, too
                 raise
             warn_user(
                 f"The search was interrupted: cv_results_ has the {begin} of {len(settings)} "

@@ -48,8 +48,8 @@ BAGGING = """Parameters
     n_jobs : int or None, default=None
         Processes that fit members and predict with them, through joblib; None is 1. Members of
         this package are fitted in so many threads, with 1 in those that the estimator itself
-        takes: on small tables several side by side, one on each, and boosted ones together on a
-        GPU. The model does not depend on it.
+        takes: on small tables several side by side, one on each, on large ones as many as keep all
+        busy, and boosted ones together on a GPU. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
         same call gives the same model.

@@ -1,8 +1,10 @@
 """Models that are trained side by side: members of ensembles, their copies on folds, settings.
 
 A small table keeps only one thread busy: starting the others for every tree costs more than they
-save. So each thread trains whole models, one after another. On a GPU, where a launch takes longer
-than its work, boosted models grow together instead (see ``Meeting`` of ``boosting``).
+save. So each thread trains whole models, one after another. A large table keeps all threads busy
+that ``n_jobs`` of a model allows: there are as many models at a time as it takes to use all. On a
+GPU, where a launch takes longer than its work, boosted models grow together instead (see
+``Meeting`` of ``boosting``).
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from sklearn import config_context, get_config
@@ -29,7 +31,8 @@ Fit = tuple[Any, Callable[[], Any]]
 the estimator comes first."""
 
 CELLS_WORTH_THREADS = 2_000_000
-"""Tables with more cells than this keep all threads busy one at a time."""
+"""Tables with more cells than this keep as many threads busy as the ``n_jobs`` of a model allows:
+those of a group are trained one at a time, or as many as it takes for all threads."""
 UNKNOWN_CELL_BYTES = 64
 """Bytes of a value of a table on a GPU that a training without a plan is taken to need."""
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -82,14 +85,15 @@ class TrainingGroup:
     @contextmanager
     def here(self) -> Iterator[None]:
         """Make what is trained inside the block part of the group, on its share of the threads."""
-        before = group_here.set(self), share_of_threads.get()
-        if self._n_threads > 1:
-            share_of_threads.set(self._share)
-        try:
+        group, share = group_here.get(), share_of_threads.get()
+        try:  # from here on, as Ctrl-C may come between any two lines
+            group_here.set(self)
+            if self._n_threads > 1:
+                share_of_threads.set(self._share)
             yield
         finally:
-            group_here.reset(before[0])
-            share_of_threads.set(before[1])
+            group_here.set(group)
+            share_of_threads.set(share)
 
     def taking_part_in(self, function: Callable[[], Result]) -> Callable[[], Result]:
         """Return a function that does the same in another thread, as one of the trainings."""
@@ -119,6 +123,20 @@ def is_own(estimator: Any) -> bool:
 def threads_of_models(models: Sequence[Any]) -> int:
     """Return how many threads models may keep busy, one after the other."""
     return max((threads_of(getattr(model, "n_jobs", None)) for model in models), default=1)
+
+
+def _threads_of_one(model: Any) -> int:
+    """Return how many threads a model keeps busy by itself on a large table: the most that
+    ``n_jobs`` of it, or else of the estimators inside it, allows; all if none of them has one, as
+    other libraries may use all without a parameter for it."""
+    parts = [part for part in model.get_params().values() if hasattr(part, "get_params")]
+    n_jobs = [part.n_jobs for part in parts if hasattr(part, "n_jobs")]
+    if getattr(model, "n_jobs", None) is not None or not parts:
+        n_jobs.append(getattr(model, "n_jobs", None))
+    if not n_jobs and is_own(model):
+        return 1  # an ensemble of this package, of estimators that have one thread
+    few = all(isinstance(n, (int, np.integer)) and n > 0 for n in n_jobs)
+    return threads_of(max(n_jobs) if n_jobs and few else None)
 
 
 class PlannedGroup(NamedTuple):
@@ -168,7 +186,7 @@ def run_in_group(
     group: TrainingGroup, functions: Functions[Result], n_at_once: int
 ) -> list[Result]:
     """Return the results of functions that train the models of a group, on so many threads. The
-    first error ends all.
+    first error ends all; of those that failed by themselves the first in their order is raised.
 
     The interpreter starts no threads once it is ending: they are then called one by one, maybe a
     second time.
@@ -177,11 +195,16 @@ def run_in_group(
         with ThreadPoolExecutor(n_at_once) as pool:
             try:
                 if futures := _started(pool, group, functions):
-                    return [_result_of(future) for future in futures]
-            except BaseException as error:
-                first = group.end() or error
+                    failed = _wait_for(futures)
+                    if not failed:
+                        return [future.result() for future in futures]
+                    error = group.end()
+                    pool.shutdown(cancel_futures=True)
+                    raise_as_it_is(error or _first_error(futures, failed))
+            except BaseException:
+                group.end()
                 pool.shutdown(cancel_futures=True)
-                raise first from first.__cause__  # in place of what it has ended other models with
+                raise
             group.end()
     with TrainingGroup().here():
         return [function() for function in functions]
@@ -206,22 +229,43 @@ def _started(
         return []
 
 
-def _result_of(future: Future[Result]) -> Result:
-    """Return the result of a future. Not every system wakes a thread for Ctrl-C that waits for a
-    lock: it looks up by itself now and then."""
-    while not future.done():
-        wait([future], SECONDS_BETWEEN_LOOKS)
-    return future.result()
+def _wait_for(futures: Sequence[Future[Any]]) -> list[Future[Any]]:
+    """Wait until all are done, or one has failed; return those that have failed. Not every system
+    wakes a thread for Ctrl-C that waits for a lock: it looks up by itself now and then."""
+    left, failed = set(futures), False
+    while left and not failed:
+        done, left = wait(left, SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION)
+        failed = any(future.exception() is not None for future in done)
+    return [future for future in futures if future.done() and future.exception() is not None]
+
+
+def _first_error(futures: Sequence[Future[Any]], failed: Sequence[Future[Any]]) -> BaseException:
+    """Return the first error of models that failed before the group was ended, or by themselves
+    while it was: what ends a model is no ``Exception``."""
+    errors = {future: future.exception() for future in futures if not future.cancelled()}
+    return next(
+        error
+        for future, error in errors.items()
+        if error is not None and (future in failed or isinstance(error, Exception))
+    )
+
+
+def raise_as_it_is(error: BaseException) -> NoReturn:
+    """Raise an error of another thread, in the context that it has there."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
 
 
 def planned_groups(
     estimators: Sequence[Any], X: Any, y: Any, n_threads: int, most: int | None
 ) -> list[PlannedGroup]:
     """Return the groups in which estimators are trained, one group after the other. On a GPU the
-    trainings of a group have room in its free memory; tables that keep all threads busy are trained
-    on one at a time."""
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    is_large = int(np.prod(shape)) > CELLS_WORTH_THREADS
+    trainings of a group have room in its free memory. Large tables are trained on one at a time, or
+    as many as it takes to keep all threads busy."""
+    is_large = _n_cells(X) > CELLS_WORTH_THREADS
     of_each = {id(own): own for own in estimators}
     planned = {key: _kind_and_room(own, X, y, most, is_large) for key, own in of_each.items()}
     found: dict[type[TrainingGroup], list[int]] = {}
@@ -231,10 +275,22 @@ def planned_groups(
     for kind, numbers in found.items():
         n_at_once = (kind.most or n_threads) if most is None or kind.most is None else most
         if kind is TrainingGroup and is_large:
-            n_at_once = 1
+            of_one = max(_threads_of_one(estimators[k]) for k in numbers)
+            n_at_once = max(1, n_at_once // of_one)
         rooms = [room for own, room in planned.values() if own is kind and room is not None]
         groups.append(PlannedGroup(kind, min([n_at_once, *rooms]), numbers))
     return groups
+
+
+def _n_cells(X: Any) -> int:
+    """Return the number of values of a table. Lists are not converted: their rows may be of any
+    kind and length, of which the first is taken; 0 where there is none."""
+    if hasattr(X, "shape"):
+        return int(np.prod(X.shape))
+    try:
+        return len(X) * int(np.size(X[0]))
+    except (TypeError, ValueError, LookupError):
+        return 0
 
 
 def _kind_and_room(
@@ -243,10 +299,10 @@ def _kind_and_room(
     """Return the group that an estimator is trained in, and how many such trainings have room on
     the GPU that they are for; None on the CPU, or where its free memory is unknown."""
     of_gpu = None if most == 1 else getattr(estimator, "_group_on_gpu", lambda X: None)(X)
-    if of_gpu is None and is_large:
-        return TrainingGroup, None  # one at a time anyway
     kind = of_gpu or TrainingGroup
     room = trainings_at_once(estimator, X, y, kind.copied)
+    if of_gpu is None and is_large and room is not None:
+        room = 1  # it keeps a GPU busy alone
     return TrainingGroup if room is None else kind, room
 
 

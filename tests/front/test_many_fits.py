@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier as TheirForest
 from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
@@ -196,11 +202,12 @@ class TestFitMany:
         assert found.shape == (600,)
 
     def test_own_models_train_on_one_thread_each(self):
-        seen = []
+        seen, both = [], threading.Barrier(2)
 
         class Watching(GradientBoostingClassifier):
             def fit(self, *args, **more):
                 seen.append(threads_of(self.n_jobs))
+                both.wait(timeout=60)  # the last one alone would have all threads
                 return super().fit(*args, **more)
 
         Watching.__module__ = GradientBoostingClassifier.__module__
@@ -410,6 +417,44 @@ class TestSearch:
         assert search.cv_results_["params"] == expected.cv_results_["params"]
         assert search.best_score_ == expected.best_score_
         assert prints(search.best_estimator_) == prints(expected.best_estimator_)
+
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_estimators_that_use_joblib_are_fitted_after_an_interruption(self, n_jobs, monkeypatch):
+        """The last fit is not part of what Ctrl-C ended."""
+        settings = {"max_depth": list(range(1, 9))}
+        search = GridSearchCV(
+            TheirForest(5, n_jobs=2, random_state=0), settings, cv=2, n_jobs=n_jobs
+        )
+
+        def interrupted(self, *report):
+            if report[0] >= 4:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        monkeypatch.setattr(GridSearchCV, "_report", interrupted)
+        with pytest.warns(RuntimeWarning, match="of 8 settings that were finished"):
+            search.fit(X, Y)
+        assert 4 <= len(search.cv_results_["params"]) < 8
+        expected = TheirForest(5, random_state=0, **search.best_params_).fit(X, Y)
+        for own, tree in zip(search.best_estimator_.estimators_, expected.estimators_, strict=True):
+            np.testing.assert_array_equal(own.predict_proba(X), tree.predict_proba(X))
+
+    @pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+    def test_an_error_inside_joblib_ends_one_fit(self):
+        """Not the search, whose threads are its own."""
+
+        def check(C):
+            if C < 1:
+                raise ValueError("bad")
+
+        class InThreads(LogisticRegression):
+            def fit(self, X, y):
+                Parallel(n_jobs=2, require="sharedmem")(delayed(check)(self.C) for _ in range(4))
+                return super().fit(X, y)
+
+        search = GridSearchCV(InThreads(), {"C": [0.5, 1.0, 2.0]}, cv=2, n_jobs=1)
+        with pytest.warns(FitFailedWarning):
+            search.fit(X, Y)
+        assert search.best_params_["C"] >= 1 and len(search.cv_results_["params"]) == 3
 
     def test_an_interruption_before_the_first_setting_is_raised(self):
         model = GradientBoostingClassifier(n_estimators=3, callbacks=[After(2)])

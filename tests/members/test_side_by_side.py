@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import warnings
 
 import numpy as np
 import pytest
 from sklearn import config_context, get_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from gpuens import (
+    AdaBoostClassifier,
     BaggingClassifier,
     GradientBoostingClassifier,
     GridSearchCV,
@@ -26,9 +30,11 @@ from gpuens import (
     fit_many,
 )
 from gpuens.datasets import make_higgs_like
+from gpuens.estimators import parameters
 from gpuens.estimators.parameters import threads_of
 from gpuens.members import side_by_side
 from gpuens.members.side_by_side import TrainingGroup
+from gpuens.trees import growth
 
 X, Y = make_higgs_like(200, 4)
 MANY_ROUNDS = 10**5
@@ -82,19 +88,48 @@ def test_an_interruption_ends_all(way, cells, monkeypatch):
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         fit(way, model, clone(model))
-    others = set(threading.enumerate()) - before  # of a pool that was starting them
-    for thread in others:
-        thread.join(timeout=600)
-    assert not any(thread.is_alive() for thread in others)
+    while set(threading.enumerate()) - before:  # of a pool that was starting them
+        time.sleep(0.01)
     assert Interrupts.sent and Interrupts.most < MANY_ROUNDS
 
 
-def test_an_interruption_ends_forests(monkeypatch):
+@pytest.fixture
+def ended(monkeypatch):
+    """Is set once a group has ended."""
+
+    def end(self):
+        error = ends(self)
+        known.set()
+        return error
+
+    ends, known = TrainingGroup.end, threading.Event()
+    monkeypatch.setattr(TrainingGroup, "end", end)
+    return known
+
+
+def test_an_interruption_ends_forests(ended, monkeypatch):
+    """Before their next batch: the forest begins none once the group has ended."""
+    begun, batches = threading.Event(), []
+
+    def batch(*args, **more):
+        begun.set()
+        batches.append(ended.wait(timeout=60))
+        return grow_batch(*args, **more)
+
+    def wait_for_the_forest(state):
+        assert begun.wait(timeout=60)
+
+    grow_batch = growth._grow_batch
+    monkeypatch.setattr(growth, "_grow_batch", batch)
     monkeypatch.setattr(Interrupts, "sent", False)
-    forest = RandomForestClassifier(MANY_ROUNDS, max_depth=1, n_jobs=2)
-    boosted = GradientBoostingClassifier(n_estimators=5, callbacks=[Interrupts()], n_jobs=2)
+    forest = RandomForestClassifier(50, max_depth=1, n_jobs=2)
+    boosted = GradientBoostingClassifier(
+        n_estimators=MANY_ROUNDS, max_leaf_nodes=2, n_jobs=2,
+        callbacks=[wait_for_the_forest, Interrupts()],
+    )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         VotingClassifier(named(forest, boosted)).fit(X, Y)
+    assert batches == [True]  # that which had begun
 
 
 class Watched(GradientBoostingClassifier):
@@ -142,6 +177,40 @@ def test_large_tables_have_all_threads(way, seen, monkeypatch):
     fit(way, MODEL, clone(MODEL))
     assert {note["thread"] for note in seen} == {threading.get_ident()}
     assert {note["share"] for note in seen} == {2}
+
+
+@pytest.mark.parametrize("way", ["bag in two threads", "settings"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_models_for_one_thread_are_fitted_two_at_a_time_to_large_tables(
+    way, wrapped, seen, monkeypatch
+):
+    """Where two are asked for, also if the number of threads is that of a model inside."""
+    monkeypatch.setattr(side_by_side, "CELLS_WORTH_THREADS", 0)
+    monkeypatch.setattr(Watched, "together", threading.Barrier(2))
+    model = clone(MODEL).set_params(n_jobs=1)
+    model = BaggingClassifier(model, 1) if wrapped else model
+    fit(way, model, clone(model))
+    assert len({note["thread"] for note in seen}) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "n"),
+    [
+        (GradientBoostingClassifier(), 8),
+        (GradientBoostingClassifier(n_jobs=-1), 8),
+        (GradientBoostingClassifier(n_jobs=2), 2),
+        (AdaBoostClassifier(GradientBoostingClassifier()), 8),
+        (AdaBoostClassifier(KNeighborsClassifier(n_jobs=3)), 3),
+        (AdaBoostClassifier(DecisionTreeClassifier()), 1),
+        (make_pipeline(StandardScaler(), GradientBoostingClassifier(n_jobs=1)), 1),
+        (make_pipeline(StandardScaler(), HistGradientBoostingClassifier()), 8),
+        (HistGradientBoostingClassifier(), 8),
+        (KNeighborsClassifier(n_jobs=1), 1),
+    ],
+)
+def test_threads_that_a_model_keeps_busy(model, n, monkeypatch):
+    monkeypatch.setattr(parameters, "available_threads", lambda: 8)
+    assert side_by_side._threads_of_one(model) == n
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "bag in two threads"])
@@ -216,9 +285,85 @@ def test_members_are_their_own_fits():
     np.testing.assert_array_equal(of_all.final_estimator_._fit_X, np.concatenate(columns, axis=1))
 
 
-def test_the_first_member_that_fails_is_named():
-    """In their order, whichever fails first."""
-    wrong = [GradientBoostingClassifier(n_estimators=-k, n_jobs=2) for k in (1, 2)]
-    right = GradientBoostingClassifier(n_estimators=50, n_jobs=2)
-    with pytest.raises(ValueError, match="-1"):
-        VotingClassifier(named(right, *wrong)).fit(X, Y)
+class Failing(GradientBoostingClassifier):
+    """Fails once the group has ended, or at once."""
+
+    __module__ = GradientBoostingClassifier.__module__
+    ended: threading.Event
+
+    def fit(self, *args, **more):
+        if self.random_state == 0:
+            assert self.ended.wait(timeout=60)
+        try:
+            raise KeyError("context")
+        except KeyError:
+            raise ValueError(f"member {self.random_state}")  # noqa: B904
+
+
+def test_the_first_member_that_fails_is_named(ended, monkeypatch):
+    """In their order, whichever fails first; with its own context, which is shown."""
+    monkeypatch.setattr(Failing, "ended", ended, raising=False)
+    wrong = [Failing(random_state=k, n_jobs=2) for k in (0, 1)]
+    with pytest.raises(ValueError, match="member 0") as caught:
+        VotingClassifier(named(*wrong)).fit(X, Y)
+    assert isinstance(caught.value.__context__, KeyError)
+    assert not caught.value.__suppress_context__
+
+
+def test_a_member_that_fails_ends_those_before_it(monkeypatch):
+    monkeypatch.setattr(Interrupts, "most", 0)
+    monkeypatch.setattr(Interrupts, "sent", True)
+    endless = GradientBoostingClassifier(
+        n_estimators=MANY_ROUNDS, max_leaf_nodes=2, callbacks=[Interrupts()], n_jobs=2
+    )
+    with pytest.raises(ValueError, match="member 1"):
+        VotingClassifier(named(endless, Failing(random_state=1, n_jobs=2))).fit(X, Y)
+    assert Interrupts.most < MANY_ROUNDS
+
+
+class Tokens(BaseEstimator):
+    """The number of words of each document, which is a list of them; notes the type of the
+    table."""
+
+    def fit(self, X, y=None):
+        assert isinstance(X, list)
+        return self
+
+    def transform(self, X):
+        return np.array([[len(document)] for document in X], dtype=float)
+
+
+@pytest.mark.parametrize("last", [LogisticRegression(), GradientBoostingClassifier(n_estimators=2)])
+@pytest.mark.parametrize("way", ["stack", "vote", "settings", "search"])
+def test_lists_of_any_length(way, last):
+    """As of documents, which are no table before the first step of a pipeline."""
+    documents = [["a"] * (1 + k % 3) for k in range(60)]
+    is_long = np.arange(60) % 3 == 2
+    model = make_pipeline(Tokens(), last)
+    if way == "settings":
+        ((fitted,),) = fit_many(model, documents, is_long)
+    elif way == "search":
+        fitted = GridSearchCV(model, {"tokens": [Tokens()]}, cv=2).fit(documents, is_long)
+    else:
+        fitted = WAYS[way](model, clone(model)).fit(documents, is_long)
+    assert fitted.predict(documents).shape == (60,)
+
+
+@pytest.mark.parametrize(
+    ("X", "n"),
+    [(X, 800), (X.tolist(), 800), ([["a"], ["a", "b"]], 2), (["ab", "c"], 2), ([], 0), (3, 0)],
+    ids=["array", "list", "tokens", "text", "empty", "number"],
+)
+def test_values_are_counted(X, n):
+    assert side_by_side._n_cells(X) == n
+
+
+def test_an_interruption_of_a_search_inside_a_stack_is_raised(monkeypatch):
+    """After its first setting, too, on the only thread of a large table."""
+    monkeypatch.setattr(side_by_side, "CELLS_WORTH_THREADS", 0)
+    monkeypatch.setattr(Interrupts, "sent", False)
+    model = GradientBoostingClassifier(n_estimators=1, max_leaf_nodes=2, callbacks=[Interrupts()])
+    search = GridSearchCV(model, {"n_estimators": [1, 3]}, cv=2, n_jobs=1)
+    with pytest.raises(KeyboardInterrupt):
+        VotingClassifier(named(search, GradientBoostingClassifier(n_estimators=1))).fit(X, Y)
+    assert Interrupts.sent
