@@ -158,7 +158,7 @@ def statistics() -> Iterator[Entry]:
     arguments = (array(i32), array(i64), array(u64), array(i64))
     yield Entry("records_list_rows", list_rows, arguments, 48)
     arguments = (*STATISTICS, array(i32), array(f32), array(i64, 2), TABLE)
-    yield Entry("scale_samples", scale_sampled, arguments, 48)
+    yield Entry("scale_samples", scale_sampled, arguments, 64)
     draws = TABLE, TABLE, array(u64, 2), array(i64, 2)
     yield Entry("row_draws_least", find_least, (TABLE, array(u64, 2)), 64)
     yield Entry("row_draws_count", count_drawn, draws, 48)

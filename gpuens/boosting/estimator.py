@@ -359,6 +359,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         meeting.share_table(training)
         rounds = RoundsTogether(training, builder, seen, self._snapshot)
         rounds.verbose = bool(self.verbose)
+        meeting.share_sets(rounds)
         return rounds
 
     def _best_training(

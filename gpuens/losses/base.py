@@ -136,18 +136,12 @@ class Loss:
 
     @staticmethod
     def in_round_of_models(
-        losses: Sequence[Any], indices: Sequence[int], rows: JointRows, samples: Sequence[Array]
+        losses: Sequence[Any], rows: JointRows, samples: Sequence[Array]
     ) -> Sequence[Any]:
         """Return the losses of a round of several models, all of one class, each as ``in_round``
-        does; of ``rows`` the ``samples`` take part."""
-        if type(losses[0]).in_round is Loss.in_round:
-            return losses
-        return [
-            loss.in_round(index, own.y, own.raw, whole, sample, rows.device)
-            for loss, index, own, whole, sample in zip(
-                losses, indices, rows.rows, rows.whole_weights, samples, strict=True
-            )
-        ]
+        does; of ``rows`` the ``samples`` take part. A loss that has its own ``in_round`` grows
+        with others only if it has this, too."""
+        return losses
 
     def target_type(self, device: Device) -> np.dtype:
         """Return the type in which the rounds of a training keep the targets: float64, or one that
@@ -177,6 +171,9 @@ class Loss:
         """Whether the gradients are those that the formulas give for targets, raw predictions and
         shared values as they are, so that one launch may compute those of several models."""
         own = type(self)
+        is_own_in_round = own.in_round is not Loss.in_round
+        if is_own_in_round and own.in_round_of_models is Loss.in_round_of_models:
+            return False
         return (
             own.gradients is Loss.gradients
             and own.gradient_inputs is Loss.gradient_inputs

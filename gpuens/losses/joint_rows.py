@@ -81,13 +81,9 @@ class JointRows:
         return self.joined_weights([own.weight for own in self.rows])
 
     @lazy_property
-    def whole_weights(self) -> list[Array]:
-        """See ``numerics.weighted.whole_weights``, of each model."""
-        return [whole_weights(own.weight, self.device) for own in self.rows]
-
-    @lazy_property
     def whole_weight(self) -> Array:
-        return self.joined_weights(self.whole_weights)
+        """See ``numerics.weighted.whole_weights``, of each model."""
+        return self.joined_weights([whole_weights(own.weight, self.device) for own in self.rows])
 
     @property
     def raw_of_models(self) -> Array:

@@ -287,7 +287,7 @@ class Huber(ValuesOfLines):
 
     @staticmethod
     def in_round_of_models(
-        losses: Sequence[Any], indices: Sequence[int], rows: JointRows, samples: Sequence[Array]
+        losses: Sequence[Any], rows: JointRows, samples: Sequence[Array]
     ) -> Sequence[Any]:
         own_lines = lines_of([rows.n_outputs] * len(losses))
         alphas = [float(loss.alpha) for loss in losses for _ in range(rows.n_outputs)]

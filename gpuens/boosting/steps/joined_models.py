@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...devices.placement import Device
 from ...kernels.boosting.many_models import (
     StackedTables,
     add_to_sets,
@@ -41,12 +42,18 @@ class AlikeModels(NamedTuple):
 
 
 def in_kinds(models: Sequence[Any]) -> Collection[list[Any]]:
-    """Return the models with losses of each kind, those of the first kind first."""
+    """Return the models with losses of each kind, those of the first kind first.
+
+    Of a kind those of most evaluation sets are first, so that the lines of all models that have a
+    second set, as any, follow each other.
+    """
     kinds: dict[Hashable, list[Any]] = {}
     for model in models:
         loss, y = model.training.loss, model.training.rows.y
         is_plain = loss.has_plain_gradients
         kinds.setdefault(kind_of(loss, y) if is_plain else id(model), []).append(model)
+    for of_kind in kinds.values():
+        of_kind.sort(key=lambda model: -len(model.others))
     return kinds.values()
 
 
@@ -68,7 +75,7 @@ class JoinedModels:
     raw, g, h : float64 and float32, shape (n_trees, n_rows), on the device
     kinds : list of AlikeModels
     sets : list of JoinedSets
-        The first evaluation set of each model, the second, and so on.
+        The first evaluation set of each model, the second, and so on, as many as can be joined.
     """
 
     def __init__(
@@ -82,10 +89,8 @@ class JoinedModels:
             self.stack = _stack_of(self.models, before)
             self._join()
             self.kinds = [self._alike(own) for own in lines_of([len(of_kind) for of_kind in kinds])]
-            n_sets = max(len(own.others) for own in self.models)
-            sets = [[own.others[k : k + 1] for own in self.models] for k in range(n_sets)]
-            self.sets = [JoinedSets(self, own) for own in sets if can_join(self, own)]
-        self.joins_sets = len(self.sets) == n_sets
+            known = [own for joined in before for own in joined.sets]
+            self.sets: list[JoinedSets] = self._joined_sets(known)
         places = {id(own): k for k, own in enumerate(self.stack.tables)}
         self.table_of = [places[id(own.training.rows.codes)] for own in self.models]
 
@@ -99,6 +104,18 @@ class JoinedModels:
             self.raw[of_rows] = model.training.rows.raw
             model.training.rows.raw = self.raw[of_rows]
             model.gradients.g, model.gradients.h = self.g[of_rows], self.h[of_rows]
+
+    def _joined_sets(self, before: Sequence[JoinedSets]) -> list[JoinedSets]:
+        found: list[JoinedSets] = []
+        for k in range(max(len(own.others) for own in self.models)):
+            of_models = [own.others[k : k + 1] for own in self.models]
+            if not can_join(self, of_models):
+                break
+            try:
+                found.append(JoinedSets(self, of_models, before))
+            except MemoryError:  # models go on with this set, and those behind it, by themselves
+                break
+        return found
 
     def _alike(self, own: slice) -> AlikeModels:
         models = self.models[own]
@@ -162,11 +179,19 @@ class JoinedModels:
     def change(self, grown: Sequence[Any], values: Sequence[Any], factors: Sequence[float]) -> None:
         """Add the values of the trees of all models to the evaluation sets that are joined, and
         have the means of losses be those of the round."""
-        for sets in self.sets if self.joins_sets else ():
+        for sets in self.sets:
             sets.add(grown, values, factors)
         for alike in self.kinds:
             if alike.joint is not None:
                 alike.joint.change()
+
+
+class StackedSets(NamedTuple):
+    """Tables of evaluation sets, each once, as ``kernels.boosting.many_models`` takes them."""
+
+    tables: tuple[Codes, ...]
+    codes: list[Codes]
+    begins: list[int]
 
 
 class JoinedSets:
@@ -178,35 +203,51 @@ class JoinedSets:
     joined : JoinedModels
     of_models : sequence of list
         The set of each model, or none.
+    before : sequence of JoinedSets
+        Whose copies of tables may be used.
+
+    Attributes
+    ----------
+    stack : StackedSets
+
+    Raises
+    ------
+    MemoryError
+        The sets of the models are as before.
     """
 
-    def __init__(self, joined: JoinedModels, of_models: Sequence[Sequence[Any]]) -> None:
-        self._of_models, xp = of_models, joined.device.xp
+    def __init__(
+        self, joined: JoinedModels, of_models: Sequence[Sequence[Any]], before: Sequence[JoinedSets]
+    ) -> None:
+        self._of_models, device = of_models, joined.device
         tables = {id(own.codes): own.codes for each in of_models for own in each}
-        self._codes, begins = stack_sets(list(tables.values()))
-        places = {key: (k, begins[k]) for k, key in enumerate(tables)}
-        n_most = max(own.raw.shape[1] for each in of_models for own in each)
-        self._raw = xp.zeros((len(joined.raw), n_most), dtype=xp.float64)
+        shape = len(joined.raw), max(own.raw.shape[1] for each in of_models for own in each)
+        self.stack = _stack_of_sets(tables, before, 8 * shape[0] * shape[1], device)
+        self._raw = device.xp.zeros(shape, dtype=device.xp.float64)
+        self._joint = list(self._joint_rows(joined))
+        numbers = {id(own): k for k, own in enumerate(self.stack.tables)}
         self._set_of = []
         for own, lines in zip(of_models, joined.lines, strict=True):
             place = 0, 0, 0
             for rows in own:
-                n = int(rows.raw.shape[1])
+                n, number = int(rows.raw.shape[1]), numbers[id(rows.codes)]
                 self._raw[lines, :n] = rows.raw
-                rows.raw, place = self._raw[lines, :n], (*places[id(rows.codes)], n)
+                rows.raw, place = self._raw[lines, :n], (number, self.stack.begins[number], n)
             self._set_of.append(place)
-        self._joint = list(self._joint_rows(joined))
 
     def _joint_rows(self, joined: JoinedModels) -> Iterator[JointRows]:
+        """Yield the rows of the models of each kind that have the set, who are its first."""
         for alike in joined.kinds:
             rows = [own for of_model in self._of_models[alike.own] for own in of_model]
-            losses = [model.training.loss for model in joined.models[alike.own]]
-            if len(rows) == len(losses) and alike.joint is not None:
-                yield JointRows(rows, self._raw[alike.lines], losses, joined.device)
+            if rows and alike.joint is not None:
+                last = alike.own.start + len(rows) - 1
+                lines = slice(alike.lines.start, joined.lines[last].stop)
+                losses = [own.training.loss for own in joined.models[alike.own.start : last + 1]]
+                yield JointRows(rows, self._raw[lines], losses, joined.device)
 
     def add(self, grown: Sequence[Any], values: Sequence[Any], factors: Sequence[float]) -> None:
         """Add the values of the trees of all models."""
-        add_to_sets(self._codes, self._set_of, self._raw, grown, values, factors)
+        add_to_sets(self.stack.codes, self._set_of, self._raw, grown, values, factors)
         for joint in self._joint:
             joint.change()
 
@@ -237,3 +278,24 @@ def _stack_of(models: Sequence[Any], before: Sequence[JoinedModels]) -> StackedT
             return joined.stack
     trainings = tables.values()
     return stack_tables([own.rows.codes for own in trainings], [own.n_bins for own in trainings])
+
+
+def _stack_of_sets(
+    tables: Mapping[int, Codes], before: Sequence[JoinedSets], n_bytes: int, device: Device
+) -> StackedSets:
+    """Return tables of evaluation sets, by their identity, as ``_stack_of`` does, if there is
+    memory for a copy and ``n_bytes`` beside it."""
+    for sets in before:
+        if tables.keys() <= set(map(id, sets.stack.tables)):
+            return sets.stack
+    own = tuple(tables.values())
+    n_copied = sum(int(codes.rows.size) for codes in own) if len(own) > 1 else 0
+    if not has_room(n_copied + n_bytes, device):
+        raise MemoryError("There is no room for a copy of evaluation sets.")
+    return StackedSets(own, *stack_sets(own))
+
+
+def has_room(n_bytes: int, device: Device) -> bool:
+    """Return whether a GPU has free memory for a copy; others copy nothing."""
+    free = device.memory()[0] if n_bytes and device.runs_ahead else None
+    return free is None or n_bytes <= free

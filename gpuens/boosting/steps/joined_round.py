@@ -23,6 +23,7 @@ from ...losses.regression import ValuesOfLines
 from ..round_data import OutputTree
 from .joined_models import AlikeModels, JoinedModels
 from .joint_draws import draw_rows
+from .sampling import Sampling
 
 
 @dataclass(eq=False)
@@ -33,6 +34,7 @@ class AskedRound:
     model: Any
     index: int
     joined: JoinedRound | None = None
+    sampling: Sampling | None = None
     round: Any = None
     totals: Sequence[Totals] = ()
     trees: list[OutputTree] = field(default_factory=list)
@@ -71,16 +73,20 @@ class JoinedRound:
             pass
 
     def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRound]) -> Iterator[None]:
+        for own in asked:
+            with own.trying():  # it may call a schedule of the user's
+                own.sampling = own.model.sampler.scheme(own.index)
+        well, batches = _those_without_error(asked), []
         try:
-            for joined, part in batches_of(asked):
+            for joined, part in batches_of(well):
                 with joined.device.active():
                     draw_rows(joined, part)
         except Exception as error:
-            _fail(asked, error)
-        for own in asked if all(own.error is None for own in asked) else ():
+            _fail(well, error)
+        for own in _those_without_error(well):
             with own.trying():
                 own.round = own.model.begin(own.index, adapts=False)
-        well, batches = [own for own in asked if own.error is None], []
+        well = _those_without_error(well)
         try:
             batches = self._measured(batches_of, well)
         except Exception as error:
@@ -107,7 +113,7 @@ class JoinedRound:
                         _compute_gradients(joined, part)
                 except Exception as error:
                     _fail(part, error)
-            well = [own for own in asked if own.error is None]
+            well = _those_without_error(asked)
             if len(well) == len(asked):
                 return batches
             asked = well
@@ -145,7 +151,7 @@ class JoinedRound:
                 own.model.take(own, trees, steps)
         if any(own.round.sample.rows.size for own in part):  # growth has seen no other leaves
             find_leaves_of_models(joined.stack, grown, joined.table_of)
-        well = [own for own in part if own.error is None]
+        well = _those_without_error(part)
         if len(well) == len(part):
             found = [[tree.values for tree in own.trees] for own in part]
             factors = [own.trees[0].factor for own in part]
@@ -155,8 +161,8 @@ class JoinedRound:
             with own.trying():
                 if len(well) < len(part):  # the lines of others have no values
                     own.model.add_to_training_rows(own.trees)
-                if len(well) < len(part) or not joined.joins_sets:
-                    own.model.add_to_others(own.trees)
+                n_done = len(joined.sets) if len(well) == len(part) else 0
+                own.model.add_to_others(own.trees, n_done)
 
 
 def _compute_gradients(joined: JoinedModels, asked: Sequence[AskedRound]) -> None:
@@ -189,11 +195,14 @@ def _compute_those_of_a_kind(
 ) -> None:
     """Adapt the losses of models of a kind to the round, and compute their gradients."""
     losses, samples = [own.round.loss for own in asked], [own.round.sample.rows for own in asked]
-    indices = [own.index for own in asked]
-    losses = type(losses[0]).in_round_of_models(losses, indices, alike.joint, samples)
+    losses = type(losses[0]).in_round_of_models(losses, alike.joint, samples)
     found = joined.gradients(alike, losses)
     for own, loss, totals in zip(asked, losses, found, strict=True):
         own.round.loss, own.model.gradients.given = loss, totals
+
+
+def _those_without_error(asked: Sequence[AskedRound]) -> list[AskedRound]:
+    return [own for own in asked if own.error is None]
 
 
 def _fail(asked: Sequence[AskedRound], error: Exception) -> None:

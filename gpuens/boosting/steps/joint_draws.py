@@ -27,7 +27,7 @@ def draw_rows(joined: JoinedModels, asked: Sequence[Any]) -> None:
             asked[k].model.sampler.given = Sample(rows, nothing)
     for alike in joined.kinds:
         of_kind = asked[alike.own]
-        schemes = [own.model.sampler.scheme(own.index) for own in of_kind]
+        schemes = [own.sampling for own in of_kind]
         is_by_gradients = any(own.scheme in ("goss", "mvs") for own in schemes)
         if alike.joint is not None:
             if is_by_gradients:
@@ -40,9 +40,9 @@ def draw_rows(joined: JoinedModels, asked: Sequence[Any]) -> None:
 
 def _compute_gradients(joined: JoinedModels, alike: AlikeModels, asked: Sequence[Any]) -> None:
     """Compute the gradients of all rows, whose sizes decide the chances."""
-    losses, indices = [own.model.training.loss for own in asked], [own.index for own in asked]
+    losses = [own.model.training.loss for own in asked]
     everything = [joined.device.xp.empty(0, dtype=joined.device.xp.int32)] * len(asked)
-    losses = type(losses[0]).in_round_of_models(losses, indices, alike.joint, everything)
+    losses = type(losses[0]).in_round_of_models(losses, alike.joint, everything)
     joined.gradients(alike, losses)
 
 

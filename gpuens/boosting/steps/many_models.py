@@ -34,9 +34,9 @@ from ...kernels.runtime.collective import ONE_WORKER
 from ...kernels.runtime.dtypes import Codes, Totals, Update
 from ...losses.joint_rows import are_equal
 from ...members.side_by_side import TrainingGroup, run_in_group
-from ..round_data import GrownRound, OutputTree, Round, Training
+from ..round_data import GrownRound, OutputTree, Round, Training, TrainingRows
 from ..rounds import BoostingRounds
-from .joined_models import JoinedModels, in_kinds, takes_parts_of_lines
+from .joined_models import JoinedModels, has_room, in_kinds, takes_parts_of_lines
 from .joined_round import AskedRound, JoinedRound
 from .plain import (
     BATCH_RECORDS_ON_GPU,
@@ -136,7 +136,8 @@ class Meeting(TrainingGroup):
     """
 
     most = 128  # each is a thread, too
-    copied = "bins", "target and weights"  # where models have rows of their own, as folds do
+    # Where models have rows of their own, as folds do.
+    copied = "bins", "target and weights", "evaluation sets"
     has_own_streams = False
 
     def __init__(self, n_at_once: int = 1, n_models: int = 0, n_threads: int = 1) -> None:
@@ -148,6 +149,7 @@ class Meeting(TrainingGroup):
         self._owner = threading.get_ident()
         self._asked: list[AskedRound] = []
         self._trainings: weakref.WeakSet[Training] = weakref.WeakSet()
+        self._models: weakref.WeakSet[RoundsTogether] = weakref.WeakSet()
         self._batches: dict[tuple[int, ...], JoinedModels] = {}
 
     def taking_part_in(self, function: Callable[[], Result]) -> Callable[[], Result]:
@@ -194,6 +196,20 @@ class Meeting(TrainingGroup):
                 own.codes = other.rows.codes
                 break
         self._trainings.add(training)
+
+    def share_sets(self, model: RoundsTogether) -> None:
+        """Let a model have the bins of the evaluation sets of others on its table, if they are the
+        same."""
+        table = model.training.rows.codes
+        alike = [own for own in self._models if own.training.rows.codes is table]
+        known = {id(rows.codes): rows.codes for own in alike for rows in own.others}
+        for rows in model.others:
+            for codes in known.values():
+                are_here = isinstance(codes, Codes) and isinstance(rows.codes, Codes)
+                if are_here and are_equal(cast(Codes, codes).rows, cast(Codes, rows.codes).rows):
+                    rows.codes = codes
+                    break
+        self._models.add(model)
 
     def wait_for(self, models: Sequence[RoundsTogether], index: int) -> list[AskedRound]:
         """Ask for a round of the models of this thread, and wait until it has begun; the thread of
@@ -351,7 +367,7 @@ class RoundsTogether(BoostingRounds):
 
     def finish(self, started: Any) -> GrownRound:
         if not isinstance(started, AskedRound):  # of a model that is alone
-            self._forget_means()
+            self._forget_means([self.training.rows, *self.others])
             return super().finish(started)
         if started.joined is not None:
             started.joined.finish()
@@ -379,15 +395,18 @@ class RoundsTogether(BoostingRounds):
         asked.trees = self._leaf_values.trees(asked.round, batch)
 
     def add_to_training_rows(self, trees: list[OutputTree]) -> None:
+        self._forget_means([self.training.rows])
         self._updates.add_to_training_rows(trees)
 
-    def add_to_others(self, trees: list[OutputTree]) -> None:
-        self._forget_means()
-        self._updates.add_to_others(trees)
+    def add_to_others(self, trees: list[OutputTree], n_done: int) -> None:
+        """Add trees to the evaluation sets but the first ``n_done``, which have got them."""
+        others = self.others[n_done:]
+        self._forget_means(others)
+        Updates(self.training, others).add_to_others(trees)
 
-    def _forget_means(self) -> None:
-        """Have the metrics of the round be those of this model alone."""
-        for rows in (self.training.rows, *self.others):
+    def _forget_means(self, of_rows: Sequence[TrainingRows]) -> None:
+        """Have the means of the round be computed for this model alone."""
+        for rows in of_rows:
             rows.mean_of_loss = None
 
 
@@ -426,8 +445,7 @@ def _can_stack(
         if is_here and len(tables) > 1 and not any(tables.keys() <= known for known in stacked):
             stacked.append(set(tables))
             n_bytes += sum(int(codes.rows.size + codes.columns.size) for codes in tables.values())
-    free = device.memory()[0] if n_bytes else None
-    return free is None or n_bytes <= free
+    return has_room(n_bytes, device)
 
 
 def _codes_of(model: RoundsTogether) -> Codes:

@@ -28,7 +28,7 @@ from gpuens.boosting.rounds import BoostingRounds
 from gpuens.boosting.steps import joined_models, joined_round, many_models, plain
 from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
 from gpuens.devices.placement import Device
-from gpuens.losses import ArrayLoss, CustomLoss, names
+from gpuens.losses import ArrayLoss, CustomLoss, Loss, names
 from gpuens.tuning import boosting as searching
 from tests.support import strict_cupy
 from tests.support.lanes import few
@@ -310,6 +310,103 @@ def test_batches_share_the_memory_for_copies(grown, room):
     assert grown == [2, 2, 2, 1, 1]
 
 
+@pytest.fixture
+def stacked(monkeypatch):
+    """How many tables each copy of evaluation sets had, and the numbers of the copies, from 0, for
+    which there is no memory: known before, or found out."""
+    strict_cupy.install(monkeypatch)
+    stacked = SimpleNamespace(sizes=[], without_room=[], failing=[])
+    stack_sets = joined_models.stack_sets
+
+    def has_room(*given):
+        if len(stacked.sizes) in stacked.without_room:
+            stacked.sizes.append(0)
+            return False
+        return True
+
+    def noted(sets):
+        stacked.sizes.append(len(sets))
+        if len(stacked.sizes) - 1 in stacked.failing:
+            raise MemoryError
+        return stack_sets(sets)
+
+    monkeypatch.setattr(joined_models, "has_room", has_room)
+    monkeypatch.setattr(joined_models, "stack_sets", noted)
+    return stacked
+
+
+def watched_fits(target="numbers", n_models=4, device="cuda", are_folds=True):
+    """Of models that end one after the other, with evaluation sets of unequal sizes on tables of
+    their own, or one set on one table."""
+    kind, y = kind_of(target), TARGETS[target]
+
+    def fit(k):
+        rows = slice(10 * k * are_folds, None)
+        own = slice(90 - 10 * k * are_folds)
+        model = kind(n_estimators=2 + k, max_leaf_nodes=4, random_state=k, device=device, n_jobs=1)
+        return model.fit(X[rows], y[rows], eval_set=(X[own], y[own][::-1].copy()))
+
+    return [partial(fit, k) for k in range(n_models)]
+
+
+def test_models_share_an_evaluation_set(stacked):
+    """Which is not copied then."""
+    found = run_together(watched_fits(are_folds=False), 4)
+    assert stacked.sizes == [1]
+    require_equal(found, [fit() for fit in watched_fits(device="cpu", are_folds=False)])
+
+
+def test_evaluation_sets_are_copied_once(stacked, grown):
+    """Also where models leave."""
+    found = run_together(watched_fits(), 4)
+    assert stacked.sizes == [4] and grown == [4, 4, 3, 2, 1]
+    require_equal(found, [fit() for fit in watched_fits(device="cpu")])
+
+
+@pytest.mark.parametrize("target", ["numbers", "three classes"])
+@pytest.mark.parametrize("how", ["without_room", "failing"])
+@pytest.mark.parametrize("copies", [[0], [1], range(99)], ids=str)
+def test_no_memory_for_copies_of_evaluation_sets(stacked, grown, target, how, copies):
+    """Models that are together have sets of their own then; others come when some have ended."""
+    setattr(stacked, how, copies)
+    found = run_together(watched_fits(target), 3)
+    assert len(stacked.sizes) > 1 and max(grown) == 3
+    require_equal(found, [fit() for fit in watched_fits(target, device="cpu")])
+
+
+@pytest.fixture
+def means(monkeypatch):
+    """How many models each joint mean of a loss is of."""
+    sizes, values = [], Loss.values_of_models
+
+    def noted(losses, rows):
+        sizes.append(len(losses))
+        return values(losses, rows)
+
+    monkeypatch.setattr(Loss, "values_of_models", staticmethod(noted))
+    return sizes
+
+
+def test_those_that_have_a_set_join_it(means, monkeypatch):
+    """And the first one, where the second is too large."""
+    sets = [(X[:60], TARGET[:60]), (X[:200], TARGET[:200])]
+    numbers = 1, 0, 1, 2, 1
+
+    def fits():
+        further = [{"eval_set": sets[:n]} if n else {} for n in numbers]
+        return [partial(boosting(random_state=n).fit, X, TARGET, **own) for n, own in
+                zip(numbers, further, strict=True)]  # fmt: skip
+
+    alone = [fit() for fit in fits()]
+    means.clear()
+    require_equal(run_together(fits(), 5), alone)
+    assert means == [4, 1] * 4
+    means.clear()
+    monkeypatch.setattr(joined_models, "BATCH_RECORDS_ON_GPU", 5 * 100)
+    require_equal(run_together(fits(), 5), alone)
+    assert means == [4] * 4
+
+
 def test_a_model_that_is_finished_leaves(grown):
     models = [boosting(n_estimators=k + 1) for k in range(3)]
     run_together(fits_of(models, "numbers", "rows"), 3)
@@ -463,6 +560,26 @@ def test_the_error_of_a_model_is_its_own(monkeypatch, name):
     assert [type(error) for error in errors] == [type(None), ZeroDivisionError, type(None)]
     alone = [boosting(max_depth=depth).fit(X, TARGET) for depth in (3, 4)]
     require_equal([models[0], models[2]], alone)
+
+
+@pytest.mark.parametrize("call", range(4, 12))
+def test_the_error_of_a_schedule_is_its_own(call):
+    """Gradient-based sampling asks it for a rate before any rows are drawn."""
+
+    def schedule(index):
+        calls.append(index)
+        if len(calls) > call:
+            raise ZeroDivisionError("a schedule fails")
+        return 0.5
+
+    calls = []
+    own = {"sampling": "goss", "learning_rate": schedule}
+    models = [boosting(), boosting(**own), boosting(sampling="goss", learning_rate=0.9)]
+    errors = errors_of(models)
+    assert len(calls) == call + 1
+    assert [type(error) for error in errors] == [type(None), ZeroDivisionError, type(None)]
+    alone = [boosting(), boosting(sampling="goss", learning_rate=0.9)]
+    require_equal([models[0], models[2]], [model.fit(X, TARGET) for model in alone])
 
 
 def test_no_threads_start(monkeypatch):
