@@ -6,8 +6,8 @@ bags
     Eight default members that see all rows, as one model (``averaged()``), beside one.
 tuned (only where ``--only`` names it)
     ``TunedClassifier`` and ``TunedRegressor`` beside the default with nothing set, and beside
-    LightGBM whose settings Optuna searches for the same CPU seconds, on five folds, each with
-    early stopping.
+    LightGBM whose settings Optuna searches for as many CPU seconds, until its last trial ends, on
+    five folds, each with early stopping; with the number of its trials.
 
 The tables, splits, losses and seconds are those of ``defaults``.
 """
@@ -106,7 +106,9 @@ def with_optuna(task: Task, frame: Any, options: Options, seed: int) -> Chosen:
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         study.optimize(loss, callbacks=[stop_in_time])
         best = study.best_trial
-        return made(best.user_attrs["rounds"], best.params).fit(X, y)
+        model = made(best.user_attrs["rounds"], best.params).fit(X, y)
+        model.n_trials_ = len(study.trials)
+        return model
 
     return Chosen(fitted)
 

@@ -105,6 +105,8 @@ def compare(
                 clock = [time.process_time()]
                 model.fit(X.iloc[rows], table.y[rows])
                 clock.append(time.process_time())
+                if hasattr(model, "n_trials_"):  # of a search
+                    found.setdefault("trials", {}).setdefault(library, []).append(model.n_trials_)
                 loss = metric(model, X.iloc[held_out], table.y[held_out])
                 runs.append((loss, clock[1] - clock[0], time.process_time() - clock[1]))
         except Exception as error:

@@ -89,14 +89,13 @@ class SearchedBoosting(BoostingEstimator):
             table = self._table(sets[0], settings, device, binner, memory, groups)
             search = self._search(table, begin, len(searches))
             search.explore()
-            n_trained = sum(candidate.n_trained for candidate in search.candidates)
             if search.best(1):
                 self.found_ = search
                 search.choose()
                 forest = search.forest()
                 return BoostingResult(forest, n_rounds_of(forest), {}, "finished")
         why = "the budget is too small for one setting" if searches else "no rows can be held out"
-        if searches and n_trained:
+        if searches and any(candidate.scores for candidate in search.candidates):
             why = f"{table.metric.name!r} is not defined on the rows held out"
         warn_user(f"Nothing was tuned: {why}. The model is that of the default.", UserWarning)
         return super()._boost(kept, before, n_rounds, *how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ HeldOut = Callable[[int, int], TrainingRows]
 """Returns the rows held out by the folds from one number to before another."""
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Calls a function for some items, perhaps in threads."""
+Stops = Callable[[float], bool]
+"""Returns whether time is up, where training a setting on all rows takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,18 @@ class FoldedTable:
         return -value if self.metric.higher_is_better else value
 
 
+class Trained(NamedTuple):
+    """What some trainings have shown: raw predictions of the rows held out by numbers of rounds,
+    those of the first ``n_folds``; ``is_cut`` where time was up before the end."""
+
+    raws: dict[int, Array]
+    n_folds: int
+    n_rounds: int
+    seconds: float
+    n_sharing: int
+    is_cut: bool
+
+
 class Candidate:
     """A setting on its way.
 
@@ -148,68 +162,94 @@ class Candidate:
         return self._seconds * self.n_rounds / max(self._n_finished, 1)
 
     def advance(
-        self, n_folds: int, held_out: HeldOut, run: Map, clock: Callable[[], float],
-        stops: Callable[[], bool],
-    ) -> None:  # fmt: skip
+        self, n_folds: int, held_out: HeldOut, run: Map, clock: Callable[[], float], stops: Stops
+    ) -> None:
         """Train without each of further folds, until no round seems to become better than the best.
-        ``clock`` returns seconds; nothing changes where ``stops`` returns that time is up."""
+        ``clock`` returns seconds. Where time is up, a setting that has no score gets that of the
+        folds and rounds so far; else nothing changes."""
         self.is_over = True  # of what an interruption leaves half done
-        raws = self._train(range(self.n_folds, n_folds), held_out, run, clock, stops)
-        if not raws:
+        if stops(self.seconds):
             return
+        trained = self._train(range(self.n_folds, n_folds), held_out, run, clock, stops)
+        if trained is None:
+            return
+        raws, n_folds = trained.raws, self.n_folds + trained.n_folds
         if self._raws:
             xp, both = self._table.training.device.xp, self._raws.keys() & raws.keys()
             raws = {n: xp.concat([self._raws[n], raws[n]], axis=1) for n in sorted(both)}
-        self.n_folds, rows = n_folds, held_out(0, n_folds)
+        rows = held_out(0, n_folds)
         known = {n: self._table.score(rows, raw) for n, raw in raws.items()}
-        self.n_rounds = min(known, key=known.__getitem__)
-        self.scores[n_folds] = known[self.n_rounds]
+        n_rounds = min(known, key=known.__getitem__)
+        is_over = n_folds == len(self._table.folds) or trained.is_cut
         # Other folds will hardly be best after less than half of the rounds.
-        self._raws = {n: raw for n, raw in raws.items() if 2 * n >= self.n_rounds}
-        self.is_over = n_folds == len(self._table.folds)
-        if self.is_over:
-            self._raws = {self.n_rounds: self.raw}
+        kept = [n_rounds] if is_over else [n for n in raws if 2 * n >= n_rounds]
+        vars(self).update(  # all in one step, between which and the next Ctrl-C may come
+            n_folds=n_folds,
+            n_rounds=n_rounds,
+            n_trained=max(self.n_trained, trained.n_rounds),
+            scores={**self.scores, n_folds: known[n_rounds]},
+            is_over=is_over,
+            fit_time=self.fit_time + trained.seconds / trained.n_sharing,
+            _seconds=self._seconds + trained.seconds,
+            _n_finished=self._n_finished + trained.n_rounds * trained.n_folds,
+            _raws={n: raws[n] for n in kept},
+        )
 
     def _train(
-        self, folds: range, held_out: HeldOut, run: Map, clock: Callable[[], float],
-        stops: Callable[[], bool],
-    ) -> dict[int, Array]:  # fmt: skip
-        """Return the raw predictions of the rows held out at some numbers of rounds; none where
-        time is up before the end."""
-        table, rows = self._table, held_out(folds.start, folds.stop)
-        parts = [fold_rounds(table.without(k, self.settings), table.builder()) for k in folds]
-        raws: dict[int, Array] = {}
+        self, folds: range, held_out: HeldOut, run: Map, clock: Callable[[], float], stops: Stops
+    ) -> Trained | None:
+        """Train until patience is out, or a setting without a score until time is up; None where
+        that leaves nothing to score."""
+        parts = [fold_rounds(self._table.without(k, self.settings), self._table.builder())
+                 for k in folds]  # fmt: skip
         n_sharing = len(parts) if isinstance(parts[0], RoundsTogether) else 1
-        n_done, best, best_score = 0, 0, math.inf
+        xp, asarray = self._table.training.device.xp, self._table.training.device.asarray
+        spent = [0.0 for _ in folds]
+        n_done, best, best_score, is_cut = 0, 0, math.inf, False
+        raws: dict[int, Array] = {}
+        scores: dict[int, float] = {}
 
-        def grow(k: int) -> tuple[list[Array], float]:
-            begin, found, rounds = clock(), [], parts[k]
-            at = table.training.device.asarray(table.folds[folds[k]].asked)
+        def grow(k: int) -> list[Array]:
+            begin, before, found = clock(), spent[k], []
+            at = asarray(self._table.folds[folds[k]].asked)
             with np.errstate(over="ignore", invalid="ignore"):
                 for index in range(n_done, points[-1]):
-                    if stops():
-                        return [], 0.0
-                    rounds.finish(rounds.start(index))
+                    if stops(self.seconds or max(spent) * (best or index) / max(index, 1)):
+                        break
+                    parts[k].finish(parts[k].start(index))
+                    spent[k] = before + clock() - begin
                     if index + 1 in points:
-                        found.append(rounds.training.rows.raw[:, at])
-            return found, clock() - begin
+                        found.append(parts[k].training.rows.raw[:, at])
+            return found
 
-        while points := self._points(n_done, best):
-            found = run(grow, range(len(folds)))
-            if not all(own for own, _ in found):
-                return {}
-            spent = sum(seconds for _, seconds in found)
-            self.fit_time += spent / n_sharing
-            self._seconds += spent
-            self._n_finished += (points[-1] - n_done) * len(folds)
-            xp, n_done = table.training.device.xp, points[-1]
-            for n, own in zip(points, zip(*(own for own, _ in found), strict=True), strict=True):
-                raws[n] = xp.concat(own, axis=1) if len(own) > 1 else own[0]
-                score = table.score(rows, raws[n])
+        while not is_cut and (points := self._points(n_done, best)):
+            grown = run(grow, range(len(parts)))
+            is_cut = any(len(own) < len(points) for own in grown)
+            if is_cut and self.scores:
+                return None
+            if not raws:  # folds that time has left behind the first one are not scored
+                behind = [len(own) < len(grown[0]) for own in grown]
+                parts = parts[: [*behind, True].index(True)]
+            measured = list(zip(points, *grown[: len(parts)], strict=False))
+            rows = held_out(folds.start, folds.start + len(parts))
+            for n_done, *own in measured:
+                raws[n_done] = xp.concat(own, axis=1) if len(own) > 1 else own[0]
+                score = scores[n_done] = self._table.score(rows, raws[n_done])
                 if score < best_score - LEAST_GAIN * abs(score):
-                    best, best_score = n, score
-            self.n_trained = max(self.n_trained, n_done)
-        return raws
+                    best, best_score = n_done, score
+                raws = self._needed(raws, scores, best, len(folds))
+        n = len(parts)
+        return Trained(raws, n, n_done, sum(spent[:n]), n_sharing, is_cut) if raws else None
+
+    def _needed(
+        self, raws: dict[int, Array], scores: dict[int, float], best: int, n_folds: int
+    ) -> dict[int, Array]:
+        """Return those raw predictions that may be the best: where the trainings are without all
+        folds, those of the best score alone, of which a large table holds no others."""
+        if n_folds == len(self._table.folds):
+            n = min(raws, key=scores.__getitem__)
+            return {n: raws[n]}
+        return {n: raw for n, raw in raws.items() if 2 * n >= best}
 
     def _points(self, n_done: int, best: int) -> list[int]:
         """Return the numbers of rounds at which to measure next, until patience is out, but not

@@ -92,9 +92,11 @@ TUNED = """Parameters
     cv_results_ : dict
         An entry for each setting tried, the first of which are the default: "params", "n_folds"
         (folds that it was trained without), "mean_test_score" (on their rows; greater is better),
-        "rank_test_score" (from 1; settings with more folds come first), "n_rounds" (the best
-        number of rounds), "n_trained" (rounds of its longest training) and "fit_time" (seconds of
-        all of its trainings; where these grow together, as on a GPU, each second counts once).
+        "rank_test_score" (from 1; settings with more folds come first, equal ones share a rank),
+        "n_rounds" (the best number of rounds), "n_trained" (rounds of its longest training) and
+        "fit_time" (seconds of the trainings that gave its score; where these grow together, as on a
+        GPU, each second counts once). A setting that time ended before it had a score has no folds
+        and no rounds.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.
@@ -104,8 +106,9 @@ TUNED = """Parameters
     -----
     The table is binned once, and all trainings share it. The default goes first: where its
     ``grow_policy="auto"`` would try two shapes of trees, the first setting is "lossguide" and the
-    second one "symmetric". Four settings near those that were good on other tables are next (two
-    where symmetric trees are not tried). Half of the others are drawn at random from the space
+    second one "symmetric". Four settings near those that were good on some of four tables
+    (california_housing, waveform5000, airlines_allyears2k and a synthetic one with steps) are next
+    (two where symmetric trees are not tried). Half of the others are drawn at random from the space
     below, half are one of the five best so far, of which each parameter is drawn again with a
     chance of 0.35; what a changed default does not draw remains that of the default.
 
@@ -113,8 +116,10 @@ TUNED = """Parameters
     third of these without those of the first 1000, and the best third of these without all of them
     (asynchronous successive halving; Li et al. 2020). A training ends where no later round is
     better by 0.1 %, though there are 15 % more, and their learning rates add up to 2.5, or after
-    2000. The best settings are weighted by greedy selection on the raw predictions of the rows held
-    out (Caruana et al. 2004), and those with a weight trained on all rows.
+    2000. Where time ends in the first training of a setting, its score is that of the best round so
+    far, on the folds trained so far; a later training is dropped. The best settings are weighted by
+    greedy selection on the raw predictions of the rows held out (Caruana et al. 2004), and those
+    with a weight trained on all rows.
 
     The space: ``learning_rate`` 0.035, 0.05, 0.07; ``max_leaf_nodes`` 5, 8, 12, 18, 28, 42, 64;
     ``min_samples_leaf`` 1, 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10;
@@ -124,8 +129,9 @@ TUNED = """Parameters
     ``max_depth`` 3, 4, 5, 6, 7, 8 in place of ``max_leaf_nodes``, ``learning_rate`` 0.05, 0.07, 0.1
     and ``min_samples_leaf`` 1, 2, 5, 10.
 
-    A budget that is too short for the default, and fewer than 50 rows, give the fit of the default,
-    with a warning. Ctrl-C ends the search; the model is made of what was tried until then. In the
+    A budget that is too short for the first measurement, and fewer than 50 rows, give the fit of
+    the default, with a warning. Ctrl-C ends the search; the model is made of what was tried until
+    then, or of the best setting alone where it comes in the choice of an ensemble. In the
     training on all rows it keeps the members that are finished, or else the rounds of those that
     are not, with a warning; with several threads on the CPU, members that are being trained are
     trained to their end."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -82,14 +83,15 @@ class SettingSearch:
         self._held_out: HeldOut = cache(table.held_out)
         self.candidates: list[Candidate] = []
         self._new = candidates(lambda: [c.params for c in self._ahead()[:PARENTS]])
-        self._begin, self._n_defaults, self._reserve = begin, n_defaults, 0.0
+        self._begin, self._n_defaults = begin, n_defaults
+        self._seconds: list[float] = []
         self._paused: dict[int, list[Candidate]] = {n: [] for n in self.stages[:-1]}
 
     def explore(self) -> None:
         """Try settings until the budget or the space ends, or Ctrl-C."""
         try:
             self._default()
-            while not self.stops() and (self._step() or self._finish()):
+            while not self.stops(self._quickest()) and (self._step() or self._finish()):
                 pass
         except KeyboardInterrupt:
             if not self.best(1):
@@ -106,9 +108,14 @@ class SettingSearch:
 
     def best(self, n: int) -> list[Candidate]:
         """Return the best settings, best first: of those that were trained without all folds, or
-        without as many as any."""
+        without as many as any; of defaults that time or Ctrl-C has left without the same folds,
+        those with as many as the one that is ahead on the folds of both."""
         known = [c for c in self.candidates if math.isfinite(c.score)]
-        most = max((c.n_folds for c in known), default=0)
+        defaults = [c for c in known if c.number < self._n_defaults]
+        common = min((c.n_folds for c in defaults), default=0)
+        ahead = sorted(defaults, key=lambda c: c.scores.get(common, -math.inf))[:1]
+        others = [c for c in known if c.number >= self._n_defaults]
+        most = max((c.n_folds for c in ahead + others), default=0)
         known = [c for c in known if c.n_folds == most]
         return sorted(known, key=lambda c: (c.score, c.number))[:n]
 
@@ -176,8 +183,8 @@ class SettingSearch:
 
     def _advance(self, candidate: Candidate, n_folds: int) -> None:
         before = min((c.score for c in self.best(1)), default=math.inf)
+        self._seconds = [c.seconds for c in self.best(MEMBERS) if c is not candidate]
         candidate.advance(n_folds, self._held_out, self._run, self._clock, self.stops)
-        self._reserve = self._of_members()
         if candidate.score < before and candidate in self.best(1):
             metric = self._table.metric
             value = -candidate.score if metric.higher_is_better else candidate.score
@@ -190,25 +197,41 @@ class SettingSearch:
     def _elapsed(self) -> float:
         return self._clock() - self._begin
 
-    def _of_members(self) -> float:
-        """Return the seconds that training the members on all rows takes."""
-        members = self.best(MEMBERS)
-        n_turns = math.ceil(len(members) / self._n_at_once)
-        longest = max((c.seconds for c in members), default=0.0)
-        return min(sum(c.seconds for c in members), n_turns * longest) * 1.25
+    def _quickest(self) -> float:
+        self._seconds = [c.seconds for c in self.best(MEMBERS)]
+        return min(self._seconds, default=0.0)
 
-    def stops(self) -> bool:
-        """Return whether time is up, the members' trainings counted."""
+    def _of_members(self, seconds: list[float]) -> float:
+        """Return the seconds that training members on all rows takes, from those that each took
+        without a fold."""
+        n_turns = math.ceil(len(seconds) / self._n_at_once)
+        return min(sum(seconds), n_turns * max(seconds, default=0.0)) * 1.25
+
+    def stops(self, seconds: float) -> bool:
+        """Return whether time is up: the trainings of the members are counted, and that of a
+        setting which may become one of them and takes some seconds."""
         if self._budget.seconds == math.inf:
             return False
-        return self._elapsed + self._reserve > self._budget.seconds
+        with_it = [*self._seconds[: MEMBERS - 1], seconds]
+        reserve = max(self._of_members(self._seconds), self._of_members(with_it))
+        return self._elapsed + reserve > self._budget.seconds
 
     def choose(self) -> None:
         """Choose the members of the ensemble, and their weights, by greedy selection (Caruana et
-        al. 2004)."""
-        best = self.best(2 * MEMBERS)
-        self._rows = self._held_out(0, best[0].n_folds)
-        loss = RawAverages(self._table, self._rows, [c.raw for c in best])
+        al. 2004); after Ctrl-C the best setting alone."""
+        try:
+            self._choose(self.best(2 * MEMBERS))
+        except KeyboardInterrupt:
+            self.members, self.weights = self.best(1), np.ones(1)
+            self.score = self.members[0].score
+            warn_user(
+                "The choice of an ensemble was interrupted: the model is that of the best setting.",
+                RuntimeWarning,
+            )
+
+    def _choose(self, best: list[Candidate]) -> None:
+        rows = self._held_out(0, best[0].n_folds)
+        loss = RawAverages(self._table, rows, [c.raw for c in best])
         singly = np.array([c.score for c in best])
         counts = select(loss, np.arange(len(best)), singly, PICKS, FIRST_PICKS)
         kept = np.sort(np.argsort(-counts, kind="stable")[:MEMBERS])
@@ -251,7 +274,8 @@ class SettingSearch:
         if kept:
             raws = [self.members[k].raw for k in kept]
             is_whole = all(n_rounds[k] == self.members[k].n_rounds for k in kept)
-            score = RawAverages(self._table, self._rows, raws).value
+            rows = self._held_out(0, self.members[0].n_folds)
+            score = RawAverages(self._table, rows, raws).value
             self.score = score(self.weights[kept]) if is_whole else math.nan
             warn_user(f"The last training was interrupted: {what}", RuntimeWarning)
         return {k: done[k] for k in kept}
@@ -259,13 +283,13 @@ class SettingSearch:
     def results(self) -> dict[str, Any]:
         """Return ``cv_results_``."""
         scores = np.array([-c.score for c in self.candidates])
-        n_folds = np.array([c.n_folds for c in self.candidates])
-        place = np.lexsort((-scores, -n_folds)).argsort()
+        keys = [(-c.n_folds, c.score) for c in self.candidates]
+        ordered = sorted(keys)
         return {
             "params": [c.params for c in self.candidates],
             "mean_test_score": scores,
-            "rank_test_score": (place + 1).astype(np.int32),
-            "n_folds": n_folds,
+            "rank_test_score": np.array([bisect_left(ordered, key) + 1 for key in keys], np.int32),
+            "n_folds": np.array([c.n_folds for c in self.candidates]),
             "n_rounds": np.array([c.n_rounds for c in self.candidates]),
             "n_trained": np.array([c.n_trained for c in self.candidates]),
             "fit_time": np.array([c.fit_time for c in self.candidates]),

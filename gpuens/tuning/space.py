@@ -31,9 +31,10 @@ CATEGORICAL: dict[str, Sequence[Any]] = {
     "cat_l2": (0.0, 3.0, 10.0, 30.0),
 }
 """Lists of values, of which each is drawn with the same chance; what differs for symmetric trees,
-and what tables with categories have in addition. On four tables of 1500 to 3000 rows lower rates
-took two to three times as long and were not better, and neither were 100 leaves; nor was a penalty
-of 30, with which classes need thousands of rounds."""
+and what tables with categories have in addition. On four tables of 1500 to 3000 rows
+(california_housing, waveform5000, airlines_allyears2k, a synthetic one with steps) lower rates took
+two to three times as long and were not better, and neither were 100 leaves; nor was a penalty of
+30, with which classes need thousands of rounds."""
 FIRST: tuple[dict[str, Any], ...] = (
     {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 8,
      "min_samples_leaf": 10, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},

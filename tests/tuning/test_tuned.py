@@ -236,6 +236,88 @@ class TestBudget:
         model = TunedRegressor(REGRESSOR, budget="30min", n_jobs=1, **FAST).fit(X, Y)
         assert 1 < len(model.cv_results_["params"]) and next(times) < 2500
 
+    def looks(self, monkeypatch, budget, model=REGRESSOR, **how):
+        """Fit by a clock that goes on by a second at every look."""
+        times = iter(range(10**6))
+        monkeypatch.setattr(boosting, "clock", lambda: float(next(times)))
+        tuned = TunedRegressor(model, budget=budget, n_jobs=1, **FAST | how).fit(X, Y)
+        return tuned, next(times)
+
+    @pytest.mark.parametrize("seconds, n_folds", [(20, 1), (36, 1), (60, 2)])
+    def test_time_up_in_the_first_training_scores_its_rounds(self, monkeypatch, seconds, n_folds):
+        """Those of the folds that went on as far as the first; time for the training on all rows
+        remains."""
+        tuned, n_looks = self.looks(monkeypatch, f"{seconds}s")
+        found = tuned.cv_results_
+        assert found["n_folds"][0] == n_folds and tuned.members_ == [0]
+        assert n_looks < 1.1 * seconds and 3 < found["n_rounds"][0] <= found["n_trained"][0] < 30
+        assert tuned.forest_.n_trees == found["n_rounds"][0]
+        assert 0 < found["fit_time"][0] < 60 and found["fit_time"][1:].sum() == 0
+
+    def test_time_up_before_a_measurement_is_named(self, monkeypatch):
+        slow = clone(REGRESSOR).set_params(learning_rate=0.01)
+        with pytest.warns(UserWarning, match="budget is too small for one setting"):
+            tuned, _ = self.looks(
+                monkeypatch, "30s", slow, param_distributions={"learning_rate": [0.01]}
+            )
+        assert tuned.cv_results_ == {"params": []}
+
+    def test_time_up_in_a_later_fold_keeps_the_score(self, monkeypatch):
+        """And the time of the trainings that gave it."""
+        monkeypatch.setattr(search, "PAUSES", (50, 80))
+        whole = TunedRegressor(REGRESSOR, budget=1, **FAST | {"cv": 5}).fit(X, Y)
+        n_trained = int(whole.cv_results_["n_trained"][0])
+        tuned, _ = self.looks(monkeypatch, f"{10 * n_trained}s", cv=5)
+        found = tuned.cv_results_
+        assert found["n_folds"][0] == 3 and found["n_trained"][0] <= n_trained
+        assert tuned.members_ == [0] and np.isfinite(tuned.best_score_)
+        assert 3 * n_trained < found["fit_time"][0] < 6.5 * n_trained
+
+    def test_the_better_default_wins_where_the_other_has_more_folds(self):
+        """Both are compared on the folds that both have."""
+
+        def setting(number, **scores):
+            own = {int(n[1:]): score for n, score in scores.items()}
+            return SimpleNamespace(
+                number=number, scores=own, n_folds=max(own), score=own[max(own)], seconds=1.0
+            )
+
+        leaf_wise, symmetric = setting(0, _1=0.2, _2=0.19), setting(1, _1=0.05)
+        own = SimpleNamespace(_n_defaults=2, candidates=[leaf_wise, symmetric])
+        assert search.SettingSearch.best(own, 5) == [symmetric]
+        symmetric.scores[1] = 0.3
+        assert search.SettingSearch.best(own, 5) == [leaf_wise]
+        own.candidates.append(setting(2, _1=0.1, _5=0.5))
+        assert search.SettingSearch.best(own, 5) == own.candidates[2:]
+
+    def test_ctrl_c_at_any_score_keeps_the_last_ones(self, monkeypatch):
+        """Also in the choice of an ensemble."""
+        monkeypatch.setattr(candidate, "MOST_ROUNDS", 4)
+        monkeypatch.setattr(search, "PAUSES", (50, 80))
+        score, n_scores, last = candidate.FoldedTable.score, [0], [0]
+
+        def interrupted(*args):
+            n_scores[0] += 1
+            if n_scores[0] == last[0]:
+                raise KeyboardInterrupt
+            return score(*args)
+
+        def fit():
+            n_scores[0] = 0
+            return TunedRegressor(REGRESSOR, budget=2, n_jobs=1, **FAST | {"cv": 5}).fit(X, Y)
+
+        monkeypatch.setattr(candidate.FoldedTable, "score", interrupted)
+        fit()
+        total, kept = n_scores[0], []
+        for last[0] in range(1, total + 1):
+            try:
+                with pytest.warns(RuntimeWarning, match="interrupted"):
+                    kept.append(fit().cv_results_["n_folds"][0])
+            except KeyboardInterrupt:
+                kept.append(0)
+        assert kept == sorted(kept) and set(kept) == {0, 2, 3, 5}
+        assert kept.count(0) < total / 3
+
     def test_ctrl_c_keeps_what_was_tried(self, monkeypatch):
         trained = []
 
@@ -306,6 +388,23 @@ class TestBudget:
         assert (n_folds > 2).sum() == 3  # with the default
         best = int(model.cv_results_["rank_test_score"].argmin())
         assert n_folds[best] == 5 and scores[best] == model.best_score_
+
+    def test_settings_that_are_equal_share_a_rank(self):
+        """As in scikit-learn: more folds first, then scores."""
+        keys = [(5, 1.0), (2, 0.5), (5, 1.0), (5, 2.0), (2, 0.5), (5, 0.5)]
+        names = "params", "n_rounds", "n_trained", "fit_time"
+        tried = [SimpleNamespace(n_folds=n, score=score, **dict.fromkeys(names, 0))
+                 for n, score in keys]  # fmt: skip
+        results = search.SettingSearch.results(SimpleNamespace(candidates=tried))
+        assert results["rank_test_score"].tolist() == [2, 5, 2, 4, 5, 1]
+
+    @pytest.mark.parametrize("n_folds, kept", [(5, [4]), (2, [3, 4, 5])])
+    def test_few_raw_predictions_are_kept(self, n_folds, kept):
+        """Of all folds together those of the best round; else those that others may be best at."""
+        own = SimpleNamespace(_table=SimpleNamespace(folds=range(5)))
+        raws, scores = {n: np.zeros(1) for n in range(1, 6)}, {1: 5, 2: 4, 3: 2, 4: 1, 5: 1}
+        found = candidate.Candidate._needed(own, raws, scores, 5, n_folds)
+        assert list(found) == kept
 
 
 class TestParameters:
