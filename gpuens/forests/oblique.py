@@ -121,7 +121,8 @@ class ObliqueTrees(ForestOfTrees):
     def _n_looked_at(self, n_columns: int) -> int:
         wanted: Any = self.max_features
         if wanted == "auto":
-            few = getattr(self, "max_features_", min(LOOKED_AT, n_columns))
+            # A forest that goes on may have been begun with more projections.
+            few = min(getattr(self, "max_features_", LOOKED_AT), n_columns)
             wanted = self._plain_share if self._combinations == 1 else few
         elif isinstance(wanted, Integral) and int(wanted) > n_columns:
             raise ValueError(

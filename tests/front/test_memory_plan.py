@@ -210,8 +210,10 @@ class TestNumbers:
         assert copied() == copied(max_depth=6) == 20_000 * 30
         # Random cuts read rows of whole vectors.
         assert copied(ExtraTreesRegressor) == copied(ExtraTreesRegressor, n_estimators=1)
-        assert copied(ExtraTreesRegressor, max_features=4) == 20_000 * 32
-        assert copied(ExtraTreesRegressor, max_features=3) == 0
+        assert copied(ExtraTreesRegressor, max_features=5) == 20_000 * 32
+        assert copied(ExtraTreesRegressor, max_features=4) == 0
+        assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=4) == 20_000 * 16
+        assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=3) == 0
         for none in (
             {"max_depth": 5}, {"max_features": 7}, {"n_estimators": 1}, {"max_bins": None},
             {"shape": (9_000_000, 30)},

@@ -298,7 +298,8 @@ def add_to_sets(
     counts = [len(of_model) for of_model in values]
     for own, (_, first_row, n) in zip(lines_of(counts), set_of, strict=True):
         own_trees[own, FIRST_ROW], own_trees[own, N_ROWS] = first_row, n
-    leaf = array_namespace(raw).full(raw.shape, -1, dtype=np.int32)
+    xp = array_namespace(raw)
+    leaf = xp.full(raw.shape, -1, dtype=xp.int32)
     (codes,) = sets
     traverse_codes(
         codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
