@@ -177,7 +177,7 @@ class TestInterruptions:
         def interrupted(*args):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("gpuens.forests.survival.rows_of_trees", interrupted)
+        monkeypatch.setattr("gpuens.forests.quantile.rows_of_trees", interrupted)
         forest = gpuens.RandomSurvivalForest(**FEW)
         with pytest.raises(KeyboardInterrupt):
             forest.fit(X, EVENTS)

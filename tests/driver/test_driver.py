@@ -218,7 +218,7 @@ ROUND = ["gradients_of_chunks", "make_records",
          "open_roots", *GROWTH, "open_nodes", *GROWTH, "number_leaves",
          "scatter_closed", "sum_in_shared"]  # fmt: skip
 ORDER = {
-    "GradientBoostingClassifier": ["number_bins", *ROUND, "add_values", *ROUND],
+    "GradientBoostingClassifier": ["sum_lines", "number_bins", *ROUND, "add_values", *ROUND],
 }
 """Kernels of a training, by their functions, up to what depends on their results."""
 
