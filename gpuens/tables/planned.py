@@ -1,4 +1,4 @@
-"""What a memory plan knows of a table: its shape and where it is, not its values."""
+"""A table as memory plans see it: its shape and where it is, not its values."""
 
 from __future__ import annotations
 

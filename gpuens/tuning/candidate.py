@@ -104,7 +104,7 @@ class FoldedTable:
 
 
 class Trained(NamedTuple):
-    """What some trainings have shown: raw predictions of the rows held out by numbers of rounds,
+    """Measurements of some trainings: raw predictions of the rows held out by numbers of rounds,
     those of the first ``n_folds``; ``is_cut`` where time was up before the end."""
 
     raws: dict[int, Array]
@@ -158,7 +158,7 @@ class Candidate:
 
     @property
     def seconds(self) -> float:
-        """What a training to the best round takes."""
+        """Return the seconds of a training to the best round."""
         return self._seconds * self.n_rounds / max(self._n_finished, 1)
 
     def advance(

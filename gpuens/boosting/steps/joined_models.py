@@ -1,4 +1,4 @@
-"""What several models that grow together share: the arrays of their rows and evaluation sets."""
+"""The arrays that models which grow together share: of their rows and their evaluation sets."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .gradients import next_place
 u32, f64 = np.uint32, np.float64
 BLOCK = block_size(256)
 MOST_LEVELS = 15
-"""Of the tree of chunks: lines have at most 2**24 rows, as batches of trees have."""
+"""Levels of the tree of chunks: lines have at most 2**24 rows, as batches of trees have."""
 N_TURNS = MOST_LEVELS * BLOCK
 
 
