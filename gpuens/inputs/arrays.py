@@ -103,22 +103,42 @@ def read_table(
     """
     if not reset and is_plain(X, device, estimator):
         return Table(X)
-    if is_gpu_frame(X):
+    form = form_of(X)
+    if form == GPU_FRAME:
         if device.is_gpu:
             # Of a frame without rows only the columns are compared.
             validate_data(estimator, X.head(0).to_pandas(), reset=reset, skip_check_array=True)
             require_shape(tuple(X.shape), estimator)
             return table_of(gpu_frame_to_table(X, device, name), device, estimator)
-        X = on_host(X)
-    if is_frame(X):
+        X, form = on_host(X), FRAME
+    if form == FRAME:
         check_frame(X, estimator, reset, name)
         return table_of(frame_to_numpy(X, name), device, estimator)
     if device.holds(X):
         values: Array = _read_on_device(X, device, estimator, name, may_round)
     else:
         values = read_on_host(X, estimator, name, may_round)
-    validate_data(estimator, values, reset=reset, skip_check_array=True)
+    if reset:  # no names; scikit-learn would make all tags of the estimator first
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = int(values.shape[1])
+    else:
+        validate_data(estimator, values, reset=False, skip_check_array=True)
     return table_of(values, device, estimator)
+
+
+ARRAY, SPARSE, FRAME, GPU_FRAME, OTHER = "array", "sparse", "frame", "frame of cuDF", "other"
+"""The forms of tables: NumPy's arrays, sparse matrices, data frames, and all else."""
+
+
+def form_of(X: Any) -> str:
+    """Return the form of a table, one of the five above."""
+    if isinstance(X, np.ndarray):
+        return ARRAY
+    if is_sparse(X):
+        return SPARSE
+    if is_gpu_frame(X):
+        return GPU_FRAME
+    return FRAME if is_frame(X) else OTHER
 
 
 def is_frame(X: Any) -> bool:
@@ -219,8 +239,9 @@ def is_plain(X: Any, device: Device, estimator: Any) -> bool:
 
 def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> np.ndarray:
     """Return the numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
-    require_readable(X, name)
-    X = on_host(X)
+    if not isinstance(X, np.ndarray):
+        require_readable(X, name)
+        X = on_host(X)
     require_two_axes(X, estimator)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
         if X.dtype.kind in "iu" and X.count() and not may_round:
@@ -274,8 +295,6 @@ def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round
 
 def require_readable(X: Any, name: str) -> None:
     """Name the containers that look like tables but cannot be read."""
-    if isinstance(X, np.ndarray):
-        return
     sparse = "pass a dense one, for example X.toarray() or X.to_dense(), or only some rows at once"
     if is_sparse(X) or (is_torch_array(X) and str(X.layout) != "torch.strided"):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ..devices.placement import Device, gpu_of, is_gpu_frame, is_sparse, on_host
+from ..devices.placement import Device, gpu_of, on_host
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
 from .arrays import (
+    FRAME,
+    GPU_FRAME,
+    SPARSE,
     Table,
     check_frame,
     dense_table,
+    form_of,
     is_frame,
     is_plain,
     read_on_host,
@@ -105,18 +109,20 @@ def read_features(
     """
     if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
         return Table(X)
-    if is_sparse(X):
-        if _stays_sparse(X, estimator, reset, categorical_features):
+    form = form_of(X)
+    has_none = _means_none(categorical_features, form)
+    if form == SPARSE:
+        if _stays_sparse(estimator, reset, has_none):
             return _read_sparse(X, estimator, reset, categorical_features, name)
         if getattr(estimator, "_takes_sparse", False):
             X = dense_table(X, name)
     known = None if reset else getattr(estimator, "_categories", None)
-    if is_gpu_frame(X):
+    if form == GPU_FRAME:
         if known is None and (not reset or _has_none(categorical_features, X)):
-            categorical_features = None
+            has_none = True
         else:
             X = on_host(X)  # where dictionaries are read
-    if reset and _means_none(categorical_features, X):
+    if reset and has_none:
         estimator._categories = estimator.is_categorical_ = None
     elif reset:
         return _read_training(X, device, estimator, categorical_features, name, workers)
@@ -128,16 +134,14 @@ def read_features(
     return table_of(source.table(codes), device, estimator)
 
 
-def _stays_sparse(X: Any, estimator: Any, reset: bool, categorical_features: Any) -> bool:
+def _stays_sparse(estimator: Any, reset: bool, has_none: bool) -> bool:
     """Return whether an estimator reads a sparse matrix as it is. One that can read it with its
     zeros, too, does so where features have categories."""
     if not getattr(estimator, "_keeps_sparse", False):
         return False
     if not getattr(estimator, "_takes_sparse", False):
         return True
-    if reset:
-        return _means_none(categorical_features, X)
-    return getattr(estimator, "_categories", None) is None
+    return has_none if reset else getattr(estimator, "_categories", None) is None
 
 
 def _read_sparse(
@@ -149,7 +153,7 @@ def _read_sparse(
             f"{name} is sparse, but the estimator was fitted with categorical features: pass "
             f"{name}.toarray()."
         )
-    if reset and not _means_none(categorical_features, X):
+    if reset and not _means_none(categorical_features, SPARSE):
         raise ValueError(
             f"categorical_features must be None or 'from_dtype' where {name} is sparse, got "
             f"{categorical_features!r}: pass {name}.toarray(), or one column for each category."
@@ -171,9 +175,10 @@ def _has_none(categorical_features: Any, frame: Any) -> bool:
     return categorical_features is None
 
 
-def _means_none(categorical_features: Any, X: Any) -> bool:
+def _means_none(categorical_features: Any, form: str) -> bool:
+    """Return whether no feature of a table of some form is to have categories."""
     from_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    return categorical_features is None or from_dtype and not is_frame(X)
+    return categorical_features is None or from_dtype and form not in (FRAME, GPU_FRAME)
 
 
 def _read_training(

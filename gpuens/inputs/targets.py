@@ -17,7 +17,6 @@ from sklearn.utils import check_array, column_or_1d
 
 from ..devices.placement import (
     Device,
-    gpu_of,
     home_of,
     is_gpu_frame,
     module_of,
@@ -146,15 +145,7 @@ def read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) 
             f"This {type(estimator).__name__} estimator requires {name} to be passed, but the "
             f"target {name} is None."
         )
-    if is_gpu_frame(y):
-        _require_no_nulls(y, name)
-        is_number = getattr(getattr(y, "dtype", None), "kind", "O") in "biuf"
-        y = y if is_number else on_host(y)  # arrays of a GPU hold numbers alone
-    if device.holds(y):
-        y = _column_on_device(device.asarray(y), name)
-    else:
-        shape_of(y, name)
-        y = column_or_1d(y if issparse(y) else array_of(y), warn=True)
+    y = column_or_1d(y, warn=True) if type(y) is np.ndarray else _column_of(y, device, name)
     if y.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {y.dtype}.")
     if len(y) != n_rows:
@@ -163,6 +154,18 @@ def read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) 
             f"values, X has {n_rows} rows. Pass one value for each row."
         )
     return y
+
+
+def _column_of(y: Any, device: Device, name: str) -> Any:
+    """Return the column that something other than an array of NumPy holds, as ``read_column``."""
+    if is_gpu_frame(y):
+        _require_no_nulls(y, name)
+        is_number = getattr(getattr(y, "dtype", None), "kind", "O") in "biuf"
+        y = y if is_number else on_host(y)  # arrays of a GPU hold numbers alone
+    if device.holds(y):
+        return _column_on_device(device.asarray(y), name)
+    shape_of(y, name)
+    return column_or_1d(y if issparse(y) else array_of(y), warn=True)
 
 
 def array_of(values: Any) -> np.ndarray:
@@ -246,7 +249,7 @@ def _column_on_device(y: Array, name: str) -> Array:
         f"A column-vector {name} was passed when a 1d array was expected. Please change the shape "
         f"of {name} to (n_samples, ), for example using ravel().",
         DataConversionWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return y[:, 0]
 
@@ -254,13 +257,10 @@ def _column_on_device(y: Array, name: str) -> Array:
 def require_finite(values: Array, name: str, remedy: str) -> None:
     """Raise a ValueError for NaN and infinity that counts them, names the first row and ends with
     what to do."""
-    xp = module_of(values)
-    if gpu_of(values) is None:
-        is_finite = bool(xp.isfinite(values).all())
-    else:  # the first functions of CuPy's are compiled when they are called
-        is_finite = float(values.max()) < np.inf and float(values.min()) > -np.inf
-    if is_finite:
+    # By the two ends, which are NaN where a value is: CuPy has to compile ``isfinite`` first.
+    if not values.size or (float(values.max()) < np.inf and float(values.min()) > -np.inf):
         return
+    xp = module_of(values)
     for what, is_bad in (("NaN", xp.isnan(values)), ("infinity", xp.isinf(values))):
         if is_bad.any():
             raise ValueError(f"Input {name} contains {what}: {found_in(is_bad)}. {remedy}")
@@ -325,9 +325,10 @@ def shape_of(y: Any, name: str = "y") -> tuple[int, ...]:
 
 def columns_of(y: Any) -> list[Any]:
     """Return the outputs of a target, one array each."""
-    host, shape = on_host(y), shape_of(y)
+    shape = shape_of(y)
     if len(shape) != 2:
         return [y]
+    host = on_host(y)
     if issparse(host):
         raise ValueError("sparse multilabel-indicator for y is not supported. Pass y.toarray().")
     if shape[1] == 0:
