@@ -124,7 +124,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
 
     def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
         sets = super()._hold_out(sets, device)
-        if self.do_early_stopping_ and len(sets) > 1:
+        if len(sets) > 1:
             trained, watched = (
                 to_numpy(rows.target)[to_numpy(rows.weight) > 0]
                 if rows.weight.size

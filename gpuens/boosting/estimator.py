@@ -22,7 +22,7 @@ from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
 from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
-from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, validation_set
+from ..estimators.validation import EarlyStopping, EvalSet, eval_sets
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
@@ -30,19 +30,20 @@ from ..inputs.binning import Binner
 from ..inputs.category_bins import set_bins
 from ..inputs.sparse_bins import NarrowBinner
 from ..kernels.growth.params import GrowthParams
-from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
 from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
+from ..losses.distributions import DistributionLoss
+from ..losses.survival import SurvivalLoss
 from ..members.side_by_side import TrainingGroup
 from ..tables.binned_table import BinnedTable
 from ..tables.planned import planned_table
 from ..tables.streaming import streamed
 from .auto import best_training, draw_folds
 from .data.auto_values import (
+    AUTO,
     FEWEST_ROUNDS,
-    is_auto,
     most_rounds,
     settled,
     tries_symmetric,
@@ -50,7 +51,7 @@ from .data.auto_values import (
 )
 from .data.memory import boosting_plan
 from .data.planning import plan_of_training
-from .data.reading import ReadsRows
+from .data.reading import ReadsRows, with_times
 from .data.sharing import (
     callbacks_of_all,
     require_shareable,
@@ -77,6 +78,11 @@ from .steps.many_models import RoundsTogether, can_meet, group_on_gpu, meeting_h
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
+
+FOUND_BY_TRAINING = (
+    "learning_rate_", "grow_policy_", "unique_times_", "baseline_cumulative_hazard_",
+)  # fmt: skip
+"""Attributes that only some trainings set, which the next one forgets."""
 
 
 class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
@@ -132,14 +138,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         check_parameters(self)
         if isinstance(X, BinnedTable):
             y, sample_weight = X.beside(y, sample_weight, is_classifier(self))
-        further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
-        further += eval_sets(eval_set, eval_sample_weight)
+        validation = X_val, y_val, sample_weight_val
+        further = eval_sets(eval_set, eval_sample_weight, validation, self.early_stopping)
         names = "X", "y", "sample_weight"
         training = EvalSet(X, y, sample_weight, "training", names, workers=current_workers())
         return self._train([training, *further], self._read_loss(), init)
 
     def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
+        if isinstance(loss, SurvivalLoss):
+            given = with_times(given, loss, self)
         arrays: dict[str, Any] = {}
         for rows in given:
             arrays |= zip(rows.names, rows[:3], strict=True)
@@ -180,16 +188,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     def _complete(self, training: EvalSet) -> None:
         """Learn what predictions need beside the trees."""
 
-    def _bytes_of_row(self) -> int:
-        """Return the bytes that a row takes in rankings and risk sets."""
-        return 0
-
     def _training_work(self, X: Any, y: Any) -> Work:
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
         levels = getattr(self, "quantile", None)
         n_trees = n_targets * np.size(1 if levels is None else levels)
-        n_rounds = FEWEST_ROUNDS if is_auto(self.n_estimators) else self.n_estimators
+        n_rounds = FEWEST_ROUNDS if self.n_estimators == AUTO else self.n_estimators
         return boosting_work(size_of(X), n_trees).times(n_rounds)
 
     def _memory_plan(
@@ -207,9 +211,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)
         is_new = before is None or init is not None  # else bins and seed are those of the trees
+        forgotten: tuple[str, ...] = FOUND_BY_TRAINING
         if is_new:
             self._seed = seed_of(self.random_state)
-        sets = self._training_sets(given, loss, device, before is None)
+            forgotten = *forgotten, "_category_smoothing"
+        for name in forgotten:
+            self.__dict__.pop(name, None)
+        sets = self._read_sets(given, loss, device, before is None)
         table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
         n_own, n_features = table.shape
         shape = rows_of_all(n_own, workers), n_features
@@ -248,13 +256,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     def _shapes_to_try(
         self, chosen: Any, params: GrowthParams, is_sparse: bool, shape: tuple[int, int]
     ) -> list[GrowthParams]:
-        """Return the shapes of trees that a search for rounds compares, none without a search, and
-        forget what was found before."""
-        for name in ("learning_rate_", "grow_policy_"):
-            self.__dict__.pop(name, None)
-        if is_auto(self.learning_rate):
+        """Return the shapes of trees that a search for rounds compares, none without a search."""
+        if isinstance(self.learning_rate, str):
             self.learning_rate_ = chosen.learning_rate
-        if not is_auto(chosen.n_estimators) or self.do_early_stopping_:
+        if chosen.n_estimators != AUTO or self.do_early_stopping_:
             return []
         if is_sparse or not tries_symmetric(self, shape):
             return [params]
@@ -308,7 +313,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         if dropout is not None:  # which looks at the trees of the round before
             plan = replace(plan, runs_ahead=False)
         training = Training(rows, binner, loss, settings, device)
-        training = smooth_categories(self, training, is_new)
+        if self._categories is not None:
+            training = smooth_categories(self, training, is_new)
         if shapes:
             training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
             plan = replace(plan, n_rounds=found)
@@ -379,7 +385,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         )
         is_symmetric = training.settings.params.is_symmetric == 1
         tried = "symmetric" if is_symmetric else "lossguide"
-        self.grow_policy_ = tried if is_auto(self.grow_policy) else self.grow_policy
+        self.grow_policy_ = tried if self.grow_policy == AUTO else self.grow_policy
         if self.verbose:
             trees = " of symmetric trees" if is_symmetric else ""
             print(
@@ -397,7 +403,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         self, rows: RawRows, before: BoostingResult | None, settings: RoundSettings, device: Device
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
-        target = _outputs_first(rows.target).astype(np.float64, copy=False)
+        target = rows.target.astype(np.float64, copy=False)
         loss = self._fitted_loss.among(rows.table.workers)
         width = loss.n_outputs if settings.one_tree else 1
         base = base_of(loss, width, target, rows.weight, before, device)
@@ -427,26 +433,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table.values) if self.linear_leaves else None
         return rows.data, TrainingRows(
-            codes, _outputs_first(rows.target), rows.weight, raw, values, rows.table.workers
+            codes, rows.target, rows.weight, raw, values, rows.table.workers
         )
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, of which none is "auto" any more, for so many rounds, and rows of
         all workers and features."""
-        return RoundSettings(
-            growth_params(self, shape),
-            schedule_of(self.learning_rate, n_rounds),
-            self._sampling(self._fitted_loss),
-            self._seed,
-            bool(self.line_search),
-            feature_rules(self, self._n_categories() > 0, self._n_classes()),
-            float(self.min_impurity_decrease),
-            float(self.linear_lambda) if self.linear_leaves else None,
-            one_tree=width_of(self, self._fitted_loss) > 1,
-        )
-
-    def _sampling(self, loss: Loss) -> Sampling:
-        if self.sampling == "balanced" and not self._n_classes():
+        loss, n_classes = self._fitted_loss, self._n_classes()
+        if self.sampling == "balanced" and not n_classes:
             raise ValueError(
                 "sampling='balanced' is for classes, but this is a regression: use another scheme."
             )
@@ -455,8 +449,19 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
                 f"sampling={self.sampling!r} weights rows by their gradients, but the leaf values "
                 f"of loss={loss!r} are quantiles of the rows. Use sampling='uniform'."
             )
-        return Sampling(
+        sampling = Sampling(
             self.sampling, float(self.subsample), float(self.top_rate), float(self.other_rate)
+        )
+        return RoundSettings(
+            growth_params(self, shape),
+            schedule_of(self.learning_rate, n_rounds),
+            sampling,
+            self._seed,
+            bool(self.line_search),
+            feature_rules(self, self._n_categories() > 0, n_classes),
+            float(self.min_impurity_decrease),
+            float(self.linear_lambda) if self.linear_leaves else None,
+            one_tree=width_of(self, loss) > 1,
         )
 
     def _finish(self, result: BoostingResult) -> Any:
@@ -477,7 +482,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
 
     def _read_loss(self) -> Loss:
         """Read the parameter ``loss``, before the data is known."""
-        return loss_of(self.loss, self._losses, getattr(self, "quantile", None))
+        loss = loss_of(self.loss, self._losses, getattr(self, "quantile", None))
+        if isinstance(loss, DistributionLoss) and self.line_search:
+            raise ValueError(
+                f"line_search=True does not go with loss={loss!r}, whose two parameters have steps "
+                "of their own: set line_search=False."
+            )
+        return loss
 
     @property
     def n_trees_per_iteration_(self) -> int:
@@ -495,8 +506,3 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         check_is_fitted(self)
         gain = feature_sums(self.forest_)
         return gain / (gain.sum() or 1.0)
-
-
-def _outputs_first(target: Array) -> Array:
-    """Transpose several targets (n_rows, n_targets); one target (n_rows,) does not change."""
-    return target if target.ndim == 1 else target.T.copy()

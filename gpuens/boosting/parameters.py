@@ -38,7 +38,7 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import Loss
 from ..ranking_metrics import RankingMetric, ranking_metric_of
-from .data.auto_values import LEAF_ROWS_OF_LEVELS, is_auto, most_rounds
+from .data.auto_values import AUTO, LEAF_ROWS_OF_LEVELS, most_rounds
 from .steps.sampling import SCHEMES
 
 
@@ -143,13 +143,13 @@ Schedule = Callable[[int], float]
 
 def _is_metric(value: Any) -> bool:
     if isinstance(value, str):
-        if value in ("loss", "concordance") or ranking_metric_of(value) is not None:
+        if ranking_metric_of(value) is not None:
             return True
         from sklearn.metrics import get_scorer_names
 
         return value in get_scorer_names()
     known = (CustomMetric, ArrayMetric, RankingMetric)
-    return value is None or callable(value) or isinstance(value, known)
+    return callable(value) or isinstance(value, known)
 
 
 _METRIC = Rule((
@@ -157,7 +157,7 @@ _METRIC = Rule((
     "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
     "for survival 'concordance'",
     "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
-), tests=(_is_metric,))  # fmt: skip
+), words=(None, "loss", "concordance"), tests=(_is_metric,))  # fmt: skip
 NORMALISATIONS = ("tree", "forest")
 FROM_ZERO_TO_ONE = number("a number in [0, 1]", 0.0, 1.0)
 RULES = {
@@ -215,12 +215,12 @@ def check_parameters(estimator: Any) -> None:
     """
     check_rules(estimator, RULES)
     groups = estimator.cat_hash_groups
-    if not is_auto(groups) and int(groups) > int(estimator.max_bins):
+    if groups != AUTO and int(groups) > int(estimator.max_bins):
         raise ValueError(
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."
         )
-    at_node = 1.0 if is_auto(estimator.colsample_bynode) else float(estimator.colsample_bynode)
+    at_node = 1.0 if estimator.colsample_bynode == AUTO else float(estimator.colsample_bynode)
     if estimator.max_features is not None and at_node != 1.0:
         raise ValueError(
             f"max_features={estimator.max_features!r} and colsample_bynode="
@@ -229,8 +229,9 @@ def check_parameters(estimator: Any) -> None:
     several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
     for metric in estimator.scoring if several else [estimator.scoring]:
         _METRIC.check("scoring", metric)
-    if not is_auto(estimator.learning_rate):
-        schedule_of(estimator.learning_rate, int(most_rounds(estimator)))
+    rate = estimator.learning_rate
+    if not (isinstance(rate, str) and rate == AUTO):
+        schedule_of(rate, int(most_rounds(estimator)))
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
 
@@ -252,19 +253,18 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     n_rows, n_features = shape
     split, features = estimator.min_samples_split, estimator.max_features
     smooth = estimator.cat_smooth
+    if not isinstance(split, Integral):
+        split = max(2, math.ceil(split * n_rows))
     at_node = float(estimator.colsample_bynode)
     if features is not None:
         at_node = n_features_to_look_at(features, n_features) / n_features
-
-    def limit(value: int | None) -> int:
-        return UNLIMITED if value is None else min(int(value), UNLIMITED)
-
     by_levels = estimator.grow_policy in ("depthwise", "symmetric")
+    most_leaves = UNLIMITED if by_levels else int(estimator.max_leaf_nodes or UNLIMITED)
     depth = DEPTH_OF_LEVELS if by_levels and estimator.max_depth is None else estimator.max_depth
     return GrowthParams(
-        max_leaves=UNLIMITED if by_levels else limit(estimator.max_leaf_nodes),
-        max_depth=min(limit(depth), UNLIMITED - by_levels),
-        min_samples_leaf=limit(estimator.min_samples_leaf),
+        max_leaves=min(most_leaves, UNLIMITED),
+        max_depth=min(int(depth or UNLIMITED), UNLIMITED - by_levels),
+        min_samples_leaf=min(int(estimator.min_samples_leaf), UNLIMITED),
         min_sum_hessian=float(estimator.min_sum_hessian),
         l2=float(estimator.l2_regularization),
         min_gain=float(estimator.min_gain_to_split),
@@ -273,11 +273,9 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         colsample_bynode=at_node,
         cat_smooth=AUTO_SMOOTHING if smooth == "auto" else float(smooth),
         cat_l2=float(estimator.cat_l2),
-        max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
+        max_cat_to_onehot=min(int(estimator.max_cat_to_onehot), UNLIMITED),
         max_path_features=most_path_features(estimator.interaction_cst),
-        min_samples_split=limit(
-            int(split) if isinstance(split, Integral) else max(2, math.ceil(split * n_rows))
-        ),
+        min_samples_split=min(int(split), UNLIMITED),
         is_symmetric=int(estimator.grow_policy == "symmetric"),
     )
 
@@ -304,7 +302,7 @@ def width_of(estimator: Any, loss: Loss) -> int:
 
 def of_symmetric_trees(estimator: Any, params: GrowthParams) -> GrowthParams:
     """Return the settings of symmetric trees where no limit of trees is set."""
-    least = LEAF_ROWS_OF_LEVELS if is_auto(estimator.min_samples_leaf) else params.min_samples_leaf
+    least = LEAF_ROWS_OF_LEVELS if estimator.min_samples_leaf == AUTO else params.min_samples_leaf
     return params._replace(
         is_symmetric=1, max_leaves=UNLIMITED, max_depth=DEPTH_OF_LEVELS, min_samples_leaf=least
     )
@@ -407,14 +405,15 @@ def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) ->
     names = getattr(estimator, "feature_names_in_", None)
     names = None if names is None else list(map(str, names))
     n_features = is_categorical.size
-    monotone = monotone_constraints(
-        _by_position(estimator.monotonic_cst, names, n_features),
-        is_categorical,
-        (n_classes,) if n_classes else (),
-        1,
-    )
+    constraints = estimator.monotonic_cst
+    groups: tuple[tuple[int, ...], ...] = ()
+    if isinstance(constraints, Mapping):
+        constraints = _by_position(constraints, names, n_features)
+    of_classes = (n_classes,) if n_classes else ()
+    monotone = monotone_constraints(constraints, is_categorical, of_classes, 1)
     try:
-        groups = _groups(estimator.interaction_cst, names, n_features)
+        if not (estimator.interaction_cst is None or isinstance(estimator.interaction_cst, str)):
+            groups = _groups(estimator.interaction_cst, names, n_features)
     except _NoFeatureError as error:
         raise ValueError(
             "Interaction constraints must consist of integer indices in [0, n_features - 1] = "
@@ -434,10 +433,10 @@ def rules_of_columns(rules: FeatureRules, columns: np.ndarray) -> FeatureRules:
     )
 
 
-def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:
+def _by_position(
+    monotonic_cst: Mapping[Any, Any], names: list[str] | None, n_features: int
+) -> list[Any]:
     """Put constraints by name into the order of the features."""
-    if not isinstance(monotonic_cst, Mapping):
-        return monotonic_cst
     positions = [_position(name, "monotonic_cst", names, n_features) for name in monotonic_cst]
     if any(not isinstance(name, str) for name in monotonic_cst):
         raise ValueError(
@@ -478,8 +477,6 @@ def _groups(
     interaction_cst: Any, names: list[str] | None, n_features: int
 ) -> tuple[tuple[int, ...], ...]:
     """Read groups of ascending positions; the remaining features form one more group."""
-    if interaction_cst is None or isinstance(interaction_cst, str):
-        return ()
     groups = []
     for group in interaction_cst:
         if isinstance(group, (str, Mapping)) or not isinstance(group, Collection):

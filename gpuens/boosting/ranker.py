@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -88,9 +88,6 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     """
 
     _losses = OF_RANKINGS
-    _document_bytes: ClassVar[int] = 8 * 3 + 8 * 2 + 8 * 5 + 4 * 4
-    """Relevance, query and position; gain and discount; both gradients and their sums on a GPU;
-    order and layout."""
 
     loss: str | Loss | Callable[..., Any] = field(default="lambdarank", kw_only=False)
     scoring: str | RankingMetric | CustomMetric | ArrayMetric | Sequence[Any] = "ndcg"
@@ -219,9 +216,6 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
         return read_target(rows.y, n, device, estimator=self, name=rows.names[1])
 
-    def _bytes_of_row(self) -> int:
-        return self._document_bytes
-
     def _read_loss(self) -> Loss:
         loss = super()._read_loss()
         if not isinstance(loss, RankingLoss):
@@ -241,7 +235,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
 
     def _rows_to_deal(self, rows: RawRows) -> int:
         """Return the rows, none where there are fewer queries than parts."""
-        query = to_numpy(rows.target[:, QUERY])
+        query = to_numpy(rows.target[QUERY])
         if rows.weight.size:
             query = query[to_numpy(rows.weight) > 0]
         return super()._rows_to_deal(rows) if np.unique(query).size >= N_PARTS else 0

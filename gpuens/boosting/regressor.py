@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..devices.policy import Work, size_of
+from ..devices.policy import Work
 from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING, SCORING
@@ -28,13 +28,7 @@ from ..losses.survival import AFT, Cox, SurvivalLoss
 from ..survival_metrics import concordance, curve_times
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveRegressor
-from .data.memory import reading_plan
 from .estimator import BoostingEstimator
-
-BYTES_OF_ROW = 8 * 16
-"""Target; order, layout and weights; risks, their sums and both gradients."""
-TIMES_COLUMNS = 4
-"""Numbers of a row while its times are read: both, and both in the target."""
 
 
 def _is_of_survival(model: Any) -> bool:
@@ -109,7 +103,8 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
     init: Any = None
 
     def _read_y(self, rows: EvalSet, n: int, device: Device, fit: bool) -> Array:
-        columns, name = _columns(rows.y), rows.names[1]
+        shape, name = shape_of(rows.y), rows.names[1]
+        columns = columns_of(rows.y) if len(shape) == 2 and shape[1] != 1 else [rows.y]
         if not fit or hasattr(self, "forest_"):  # an evaluation set, or a warm start
             if len(columns) != self._n_targets:
                 raise ValueError(
@@ -124,15 +119,6 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
         if isinstance(loss, SurvivalLoss):
             return loss
         return loss.for_targets(1 if target.ndim == 1 else target.shape[1])
-
-    def _read_loss(self) -> Loss:
-        loss = super()._read_loss()
-        if isinstance(loss, DistributionLoss) and self.line_search:
-            raise ValueError(
-                f"line_search=True does not go with loss={loss!r}, whose two parameters have steps "
-                "of their own: set line_search=False."
-            )
-        return loss
 
     def predict_dist(self, X: Any) -> Distribution:
         """Predict the distribution of the target of each row.
@@ -229,22 +215,10 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
         truth = loss.right_censored(loss.read_times(y, "y").T)
         return concordance(truth, risk, sample_weight=sample_weight)
 
-    def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
-        if isinstance(loss, SurvivalLoss):
-            if not (self.init is None or isinstance(self.init, str)):
-                raise ValueError(
-                    f"init must be None or 'zero' with loss={loss.name!r}, got {self.init!r}: an "
-                    "estimator cannot be fitted to censored times."
-                )
-            given = [rows._replace(y=_times_of(rows, loss)) for rows in given]
-        return super()._train(given, loss, init)
-
     def _training_work(self, X: Any, y: Any) -> Work:
         return super()._training_work(X, None if self._loss_is(*OF_TIMES) else y)
 
     def _complete(self, training: EvalSet) -> None:
-        for name in ("unique_times_", "baseline_cumulative_hazard_"):
-            self.__dict__.pop(name, None)
         if not isinstance(self._fitted_loss, SurvivalLoss):
             return
         loss = self._fitted_loss.among(training.workers)
@@ -283,25 +257,10 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
         with self._working_on(device):
             return to_numpy(X.raw_predict(self.forest_, device)[0])
 
-    def _bytes_of_row(self) -> int:
-        return BYTES_OF_ROW if self._loss_is(*OF_TIMES) else 0
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _columns(y: Any) -> list[Any]:
-    """Return the targets of a regression, one array each; a single column does not change."""
-    shape = shape_of(y)
-    return columns_of(y) if len(shape) == 2 and shape[1] != 1 else [y]
-
-
-def _times_of(rows: EvalSet, loss: SurvivalLoss) -> np.ndarray:
-    """Return the times of a set, float64 of shape (n_rows, 2), if there is memory to read them."""
-    reading_plan(size_of(rows.X), TIMES_COLUMNS, CPU).require()
-    return loss.among(rows.workers).read_times(rows.y, rows.names[1])
 
 
 def _survival(hazard: Array, device: Device) -> Array:

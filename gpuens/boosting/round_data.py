@@ -45,6 +45,7 @@ class RawRows(NamedTuple):
     table : FeatureTable
     target : float64, shape (n_rows,) or (n_rows, n_targets)
         Where the user's is until all sets are read: CuPy would compile each function that reads it.
+        Then on the device, (n_rows,) or (n_targets, n_rows).
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     """

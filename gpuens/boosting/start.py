@@ -91,7 +91,7 @@ class StartsFromPredictions(ForestEstimator):
         return np.zeros_like(constant)
 
     def _fitted_on(self, rows: RawRows, model: Any) -> Any:
-        table, target, weight = rows.table.on_host(), to_numpy(rows.target), to_numpy(rows.weight)
+        table, target, weight = rows.table.on_host(), to_numpy(rows.target.T), to_numpy(rows.weight)
         if hasattr(self, "classes_"):
             target = target.astype(np.int64)
             if not hasattr(model, "predict_proba"):

@@ -195,6 +195,8 @@ CPU = Device("cpu")
 CPU_BY_WORD = Device("cpu", reason="device='cpu'")
 SIMULATOR = Device("simulator")
 ANY_GPU = Device("cuda", -1)
+_PLACES = {"auto": None, "array": None, "cpu": CPU, "cuda": ANY_GPU}
+"""What the values of ``device`` mean: None where the arrays decide."""
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -347,7 +349,8 @@ def resolve_device(
     RuntimeError
         A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
-    wanted, arrays = _parse(device), {"X": X, **others}
+    named = isinstance(device, str) and device in _PLACES
+    wanted, arrays = _PLACES[device] if named else _numbered_gpu(device), {"X": X, **others}
     for name, array in arrays.items():
         if array is not None and not isinstance(array, np.ndarray):
             require_in_memory(array, name)
@@ -426,14 +429,8 @@ def _settings_of_numba() -> ModuleType:
     return config
 
 
-def _parse(device: str) -> Device | None:
-    """Return the device that a word names: None where the arrays decide, index -1 for any GPU."""
-    if device in ("auto", "array"):
-        return None
-    if device == "cpu":
-        return CPU
-    if device == "cuda":
-        return ANY_GPU
+def _numbered_gpu(device: Any) -> Device:
+    """Return the GPU that a word such as "cuda:1" names."""
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
         return Device("cuda", int(device[5:]))
     raise ValueError(

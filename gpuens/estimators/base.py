@@ -238,7 +238,8 @@ class OnDevice:
     def _working_on(self, device: Device) -> Iterator[None]:
         with using_threads(threads_of(self.n_jobs)), device.active():
             yield
-        watch.sum_up()
+        if watch.is_due:
+            watch.sum_up()
 
     def _report_choice(self, device: Device, further: str = "") -> None:
         """Print where ``fit`` runs, why, and what else was chosen, if the estimator is verbose."""

@@ -238,7 +238,7 @@ def seed_of(random_state: Any) -> int:
     """Return the random key of a fit. None is a fixed key: the same call gives the same model."""
     if random_state is None:
         return 0
-    if isinstance(random_state, Integral) and not is_bool(random_state):
+    if isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_)):
         if 0 <= int(random_state) < _SEEDS:
             return int(random_state)
     elif not isinstance(random_state, (Real, str)):

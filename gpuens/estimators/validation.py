@@ -68,19 +68,30 @@ class EvalSet(NamedTuple):
     workers: Workers = ONE_WORKER
 
 
-def eval_sets(eval_set: Any, weights: Any) -> list[EvalSet]:
-    """Read the arguments ``eval_set`` and ``eval_sample_weight``.
+def eval_sets(
+    eval_set: Any,
+    weights: Any,
+    validation: tuple[Any, Any, Any] = (None, None, None),
+    early_stopping: bool | str = False,
+) -> list[EvalSet]:
+    """Read the arguments that hold further rows.
 
     Parameters
     ----------
     eval_set : (X, y), list of these, or None
     weights : array for a single pair, list of arrays and None for a list, or None
+    validation : tuple
+        scikit-learn's names for one set: ``X_val``, ``y_val`` and ``sample_weight_val``.
+    early_stopping : bool or "auto"
+        Of the estimator.
 
     Raises
     ------
     ValueError, TypeError
         Names the argument, what it got and what it wants.
     """
+    if any(part is not None for part in validation):
+        return [_validation_set(*validation, eval_set, early_stopping)]
     if eval_set is None:
         eval_set = []
     elif isinstance(eval_set, tuple):
@@ -113,36 +124,16 @@ def _names(prefix: str) -> tuple[str, str, str]:
     return f"{prefix}X", f"{prefix}y", f"{prefix}sample_weight"
 
 
-def validation_set(
-    X_val: Any, y_val: Any, weight: Any, eval_set: Any, early_stopping: Any
-) -> list[EvalSet]:
-    """Read the arguments ``X_val``, ``y_val`` and ``sample_weight_val``.
-
-    Parameters
-    ----------
-    X_val, y_val, weight : array or None
-    eval_set : object
-        The argument of ``fit``; must be None if ``X_val`` is given.
-    early_stopping : bool or "auto"
-        Of the estimator.
-
-    Returns
-    -------
-    list of EvalSet
-        One, or none if nothing was passed.
-
-    Raises
-    ------
-    ValueError
-        One is given without the other, without early stopping, or beside ``eval_set``.
-    """
+def _validation_set(
+    X_val: Any, y_val: Any, weight: Any, eval_set: Any, early_stopping: bool | str
+) -> EvalSet:
+    """Read scikit-learn's names, of which one is not None. Raises a ValueError if the others are
+    not there, early stopping is off, or ``eval_set`` is given too."""
     if X_val is None and y_val is None:
-        if weight is not None:
-            raise ValueError(
-                "sample_weight_val is provided, but X_val and y_val were not provided: pass the "
-                "rows that the weights belong to."
-            )
-        return []
+        raise ValueError(
+            "sample_weight_val is provided, but X_val and y_val were not provided: pass the "
+            "rows that the weights belong to."
+        )
     for given, missing, array in (("X_val", "y_val", y_val), ("y_val", "X_val", X_val)):
         if array is None:
             raise ValueError(f"{given} is provided, but {missing} was not provided: pass both.")
@@ -157,7 +148,7 @@ def validation_set(
             "set early_stopping to True or 'auto', or pass eval_set=[(X_val, y_val)] to record "
             "the metrics alone."
         )
-    return [EvalSet(X_val, y_val, weight, "validation", ("X_val", "y_val", "sample_weight_val"))]
+    return EvalSet(X_val, y_val, weight, "validation", ("X_val", "y_val", "sample_weight_val"))
 
 
 def split_rows(

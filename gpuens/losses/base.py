@@ -63,6 +63,8 @@ class Loss:
     """Whether hessians estimate the distance to the minimum."""
     has_value: ClassVar[bool] = True
     """Whether the metric "loss" can be computed."""
+    row_bytes: ClassVar[int] = 0
+    """Bytes of a row in rankings and risk sets."""
     n_outputs: int = 1
     workers: Workers = ONE_WORKER
     """Those that share the rows (see ``among``)."""

@@ -86,6 +86,9 @@ class RankingLoss(Loss):
     takes_positions: ClassVar[bool] = False
     draws_by_row: ClassVar[bool] = False
     """Whether random draws depend on the numbers of the rows in the whole table."""
+    row_bytes: ClassVar[int] = 8 * 3 + 8 * 2 + 8 * 5 + 4 * 4
+    """Relevance, query and position; gain and discount; both gradients and their sums on a GPU;
+    order and layout."""
     label_gain: Any
     seed: int = 0
     index: int = 0

@@ -53,6 +53,8 @@ class SurvivalLoss(Loss):
     """A loss of times that may be censored."""
 
     reads_raw: ClassVar[bool] = True
+    row_bytes: ClassVar[int] = 8 * 16
+    """Target; order, layout and weights; risks, their sums and both gradients."""
 
     def for_targets(self, n_targets: int) -> Any:
         raise ValueError(f"loss={self!r} is a loss of survival: use GradientBoostingRegressor.")

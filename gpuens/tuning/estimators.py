@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.classifier import GradientBoostingClassifier
-from ..boosting.data.auto_values import is_auto
+from ..boosting.data.auto_values import AUTO
 from ..boosting.parameters import RULES, schedule_of
 from ..boosting.regressor import GradientBoostingRegressor
 from ..devices.lazy_tables import require_in_memory
@@ -321,14 +321,14 @@ def check_values(space: Any, template: Any) -> None:
             own = clone(template).set_params(**{name: value})
             check_rules(own, {key: rule for key, rule in RULES.items() if key == name})
             require_one_rate(own.learning_rate, "param_distributions")
-            if not is_auto(own.learning_rate):
+            if not isinstance(own.learning_rate, str):
                 schedule_of(own.learning_rate, 1)
 
 
 def settle_attributes(search: SearchedBoosting, members: Sequence[Candidate]) -> None:
     """Keep what "auto" has become where all members agree."""
     found = {"grow_policy_": {m.params.get("grow_policy", search.grow_policy) for m in members}}
-    found["grow_policy_"] = {"lossguide" if is_auto(p) else p for p in found["grow_policy_"]}
+    found["grow_policy_"] = {"lossguide" if p == AUTO else p for p in found["grow_policy_"]}
     if "learning_rate_" in vars(search):
         found["learning_rate_"] = {m.rate for m in members}
     for name, values in found.items():

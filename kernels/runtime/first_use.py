@@ -41,9 +41,8 @@ class CompilationWatch:
 
     def sum_up(self) -> None:
         """Print, after the first work that compiled kernels, how many they were and how long it
-        took, if a person reads it: in a terminal or a notebook."""
-        if not self.is_due:
-            return
+        took, if a person reads it: in a terminal or a notebook. To be called where ``is_due``.
+        """
         self.is_due = False
         if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             seconds = f"{self._seconds:.1f} s"

@@ -39,15 +39,10 @@ MOST_FEATURES_OF_LEVELS = 256
 """Features from which on the histograms of all nodes of a level take much memory."""
 
 
-def is_auto(value: Any) -> bool:
-    """Return whether a parameter is "auto"."""
-    return isinstance(value, str) and value == AUTO
-
-
 def most_rounds(estimator: Any, n_rows: int = 0) -> Any:
     """Return the number of rounds asked for, which may be unchecked; the most of "auto" for so many
     rows."""
-    if not is_auto(estimator.n_estimators):
+    if estimator.n_estimators != AUTO:
         return estimator.n_estimators
     few = (SEVERAL_ROWS / max(n_rows, SEVERAL_ROWS)) ** 0.5
     most = max(round(MOST_ROUNDS * few), FEWEST_ROUNDS)
@@ -85,12 +80,12 @@ def settled(
     is_measured = loss.has_value or estimator.scoring != "loss"
     can_hold_out = is_measured and not (continues or starts or estimator.dropout)
     can_hold_out = can_hold_out and n_rows >= LEAST_ROWS
-    searches = is_auto(estimator.n_estimators) and can_hold_out and not stops_early
-    if is_auto(estimator.n_estimators) and not (searches or stops_early):
+    searches = estimator.n_estimators == AUTO and can_hold_out and not stops_early
+    if estimator.n_estimators == AUTO and not (searches or stops_early):
         chosen.n_estimators = FIXED_ROUNDS
     several = loss.n_outputs > 2 and isinstance(loss, ClassLoss) and not estimator.linear_leaves
     strategy = estimator.multi_strategy
-    if is_auto(strategy):
+    if strategy == AUTO:
         strategy = "multi_output_tree" if searches and several else "one_output_per_tree"
     one_tree = strategy == "multi_output_tree" and loss.n_outputs > 1
     draws_rows = searches and estimator.sampling == "uniform"
@@ -106,7 +101,8 @@ def settled(
         "cat_hash_groups": 1,  # of features that ``steps.ranked_categories`` does not rank
     }
     for name, value in found.items():
-        if is_auto(getattr(estimator, name)):
+        given = getattr(estimator, name)
+        if isinstance(given, str) and given == AUTO:  # rates may be an array
             setattr(chosen, name, value)
     return chosen
 
@@ -144,7 +140,7 @@ def tries_symmetric(estimator: Any, shape: tuple[int, int]) -> bool:
     is_small = n_rows <= SEVERAL_ROWS and n_features <= MOST_FEATURES_OF_LEVELS
     has_no_limit = estimator.max_leaf_nodes == MOST_LEAVES and estimator.max_depth is None
     is_constant = not estimator.linear_leaves
-    return is_auto(estimator.grow_policy) and is_small and has_no_limit and is_constant
+    return estimator.grow_policy == AUTO and is_small and has_no_limit and is_constant
 
 
 def rate_for(n_rows: int, one_tree: bool) -> float:

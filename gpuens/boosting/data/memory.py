@@ -331,7 +331,7 @@ def _bytes_of_loss(estimator: Any, loss: Loss, data: DataSize) -> dict[str, int]
         n = n_all
     if isinstance(loss, ArrayLoss):
         parts["arguments and results of the loss"] = (8 + FUNCTION_BYTES * data.n_outputs) * n
-    return {"queries or risk sets": estimator._bytes_of_row() * n, **parts}
+    return {"queries or risk sets": loss.row_bytes * n, **parts}
 
 
 def _bytes_of_round(estimator: Any, loss: Loss, data: DataSize, device: Device) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.placement import Device, home_of, to_numpy
+from ...devices.placement import CPU, Device, home_of, to_numpy
+from ...devices.policy import size_of
 from ...estimators.validation import EvalSet, split_rows
 from ...inputs.categories import read_features
 from ...inputs.shared_tables import agreed_table
@@ -15,6 +16,7 @@ from ...inputs.targets import read_sample_weight, weights_in_range
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
 from ...losses import Loss
+from ...losses.survival import SurvivalLoss
 from ...tables.binned_table import BinnedTable
 from ..parameters import BoostingParameters
 from ..round_data import RawRows, Training
@@ -37,17 +39,6 @@ class ReadsRows(BoostingParameters):
     n_features_in_: int
     do_early_stopping_: bool
 
-    def _training_sets(
-        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
-    ) -> list[RawRows]:
-        """Read the training rows, which are the first, and the sets to evaluate, those that are
-        held out included."""
-        read = self._read_sets(given, loss, device, reset)
-        if self.linear_leaves:
-            require_linear(self, self._fitted_loss, [rows.table for rows in read])
-        sets, kind = self._hold_out(read, device), self._fitted_loss.target_type(device)
-        return [rows._replace(target=device.asarray(rows.target, kind)) for rows in sets]
-
     def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:
         if self.early_stopping == "auto":
             return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
@@ -56,7 +47,8 @@ class ReadsRows(BoostingParameters):
     def _read_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
     ) -> list[RawRows]:
-        """Read the training rows, which are the first, and the evaluation sets."""
+        """Read the training rows, which are the first, and the sets to evaluate, those that are
+        held out included; several targets come first, then the rows."""
         sets = [self._read(rows, device, rows is given[0], reset) for rows in given]
         self._fitted_loss = loss = self._bound(loss, sets[0].target)
         for rows, read in zip(given, sets, strict=True):
@@ -64,11 +56,20 @@ class ReadsRows(BoostingParameters):
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
         n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
         self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
-        return sets
+        if self.linear_leaves:
+            require_linear(self, loss, [rows.table for rows in sets])
+        if self.do_early_stopping_:
+            sets = self._hold_out(sets, device)
+        kind = loss.target_type(device)
+        targets = [device.asarray(rows.target, kind) for rows in sets]
+        return [
+            rows._replace(target=target if target.ndim == 1 else target.T.copy())
+            for rows, target in zip(sets, targets, strict=True)
+        ]
 
     def _hold_out(self, sets: list[RawRows], device: Device) -> list[RawRows]:
-        """Hold rows out if early stopping needs an evaluation set and none is given."""
-        if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
+        """Hold rows out for early stopping if no evaluation set is given."""
+        if len(sets) > 1 or self.validation_fraction is None:
             return sets
         if sets[0].table.workers is not ONE_WORKER:
             return hold_out(sets[0], self._split, self._split_reads_target())
@@ -160,6 +161,26 @@ class ReadsRows(BoostingParameters):
     def _n_classes(self) -> int:
         """Return the number of classes, 0 for a regression."""
         return 0
+
+
+TIMES_COLUMNS = 4
+"""Numbers of a row while its times are read: both, and both in the target."""
+
+
+def with_times(given: list[EvalSet], loss: SurvivalLoss, estimator: Any) -> list[EvalSet]:
+    """Return sets whose y has the times of their rows, float64 of shape (n_rows, 2), if there is
+    memory to read them."""
+    if not (estimator.init is None or isinstance(estimator.init, str)):
+        raise ValueError(
+            f"init must be None or 'zero' with loss={loss.name!r}, got {estimator.init!r}: an "
+            "estimator cannot be fitted to censored times."
+        )
+    read = []
+    for rows in given:
+        reading_plan(size_of(rows.X), TIMES_COLUMNS, CPU).require()
+        times = loss.among(rows.workers).read_times(rows.y, rows.names[1])
+        read.append(rows._replace(y=times))
+    return read
 
 
 def _require_float32(values: Array, name: str) -> None:

@@ -28,7 +28,7 @@ from ...kernels.runtime.collective import Workers
 from ...kernels.scalars.primitives import vectorise
 from ...kernels.scalars.rng import draw, subkey
 from ...losses import Loss
-from ..data.auto_values import is_auto
+from ..data.auto_values import AUTO
 from ..round_data import RawRows, RoundSettings, Training, TrainingRows
 from .pieces import PieceGradients
 from .plain import Gradients
@@ -84,7 +84,7 @@ def _at_base(
     device: Device,
 ) -> Training:  # fmt: skip
     """Return a training without codes whose raw predictions are the same for all rows."""
-    target = rows.target if rows.target.ndim == 1 else rows.target.T.copy()
+    target = rows.target
     raw = device.asarray(np.repeat(base[:, None], target.shape[-1], axis=1))
     codes: Any = None
     own = TrainingRows(codes, target, rows.weight, raw, workers=rows.table.workers)
@@ -190,7 +190,7 @@ def _features_to_rank(
         return np.flatnonzero(binner.is_ranked).tolist()
     has_values = not (rows.table.is_binned or rows.table.is_sparse)
     can_rank = has_values and loss.n_outputs == 1 and not (model.dropout or model.linear_leaves)
-    if not (is_auto(model.cat_hash_groups) and can_rank):
+    if not (model.cat_hash_groups == AUTO and can_rank):
         return []
     return np.flatnonzero(model._n_categories() > int(model.max_bins)).tolist()
 

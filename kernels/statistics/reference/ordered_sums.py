@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
 from ...runtime.dtypes import SUM_CHUNK
-from ...runtime.fetch import fetch
+from ...runtime.reference.arrays import to_host
 
 
 def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarray]:
@@ -26,4 +26,5 @@ def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarra
             sums = sums[:size] + sums[size:]
         least = xp.zeros(1, dtype=own.dtype, device=device(own))
         found += [sums, xp.max(xp.concat([own, least]), keepdims=True)]
-    return fetch(xp.reshape(xp.concat(found), (-1, 2)))
+    sums = to_host(xp.reshape(xp.concat(found), (-1, 2)))
+    return lambda: sums
