@@ -12,6 +12,7 @@ them first.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -29,13 +30,22 @@ from ..estimators.training import (
 )
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
+from ..kernels.growth.params import GrowthParams
 from ..numerics.weighted import Later
-from .data.auto_values import FIXED_ROUNDS, N_PARTS, folds_of
+from .data.auto_values import AUTO, FIXED_ROUNDS, N_PARTS, folds_of, tries_symmetric
 from .forest_builder import ForestBuilder
 from .metrics import Metric
+from .parameters import of_symmetric_trees
 from .round_data import GrownRound, Training
 from .rounds import BoostingRounds
-from .steps.many_models import AskedRound, Meeting, RoundsTogether, joins_on_gpu, meeting_here
+from .steps.many_models import (
+    AskedRound,
+    Meeting,
+    RoundsTogether,
+    can_meet,
+    joins_on_gpu,
+    meeting_here,
+)
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
@@ -315,3 +325,40 @@ def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.nd
         order = order[np.argsort(labels[rows][order], kind="stable")]
     fold_of[rows[order]] = np.arange(n) % n_parts
     return fold_of, n_folds
+
+
+def shapes_to_try(
+    model: Any, params: GrowthParams, is_sparse: bool, shape: tuple[int, int]
+) -> list[GrowthParams]:
+    """Return the shapes of trees that a search for rounds compares, for so many rows that can be
+    held out and features."""
+    if is_sparse or not tries_symmetric(model, shape):
+        return [params]
+    return [of_symmetric_trees(model, params), params]
+
+
+def training_by_search(
+    model: Any, training: Training, builder: ForestBuilder, metric: Metric, most: int,
+    shapes: Sequence[GrowthParams],
+) -> tuple[Training, int]:  # fmt: skip
+    """Return the training of a model and the number of rounds that are best for rows held out."""
+    meeting = meeting_here.get()
+    if meeting is not None and can_meet(training):
+        meeting.share_table(training)  # parts of several models then grow as one batch
+    fold_of, n_folds = draw_folds(training, model._labels_of_folds(training), model._seed)
+    has_constant = getattr(model, "init", None) is None
+    settings = [replace(training.settings, params=params) for params in shapes]
+    trainings = [replace(training, settings=own) for own in settings]
+    training, n_rounds = best_training(
+        trainings, builder, fold_of, n_folds, metric, has_constant, most
+    )
+    is_symmetric = training.settings.params.is_symmetric == 1
+    tried = "symmetric" if is_symmetric else "lossguide"
+    model.grow_policy_ = tried if model.grow_policy == AUTO else model.grow_policy
+    if model.verbose:
+        trees = " of symmetric trees" if is_symmetric else ""
+        print(
+            f"n_estimators='auto': {n_rounds} rounds{trees}, by the {metric.name} of rows held out",
+            file=sys.stderr,
+        )
+    return training, n_rounds

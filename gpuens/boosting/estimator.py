@@ -30,7 +30,7 @@ from ..inputs.binning import Binner
 from ..inputs.category_bins import set_bins
 from ..inputs.sparse_bins import NarrowBinner
 from ..kernels.growth.params import GrowthParams
-from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, rows_of_all
+from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers
 from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
@@ -40,17 +40,15 @@ from ..members.side_by_side import TrainingGroup
 from ..tables.binned_table import BinnedTable
 from ..tables.planned import planned_table
 from ..tables.streaming import streamed
-from .auto import best_training, draw_folds
+from .auto import shapes_to_try, training_by_search
 from .data.auto_values import (
     AUTO,
     FEWEST_ROUNDS,
     most_rounds,
     settled,
-    tries_symmetric,
     with_rounds_found,
 )
-from .data.memory import boosting_plan
-from .data.planning import plan_of_training
+from .data.memory import boosting_plan, plan_of_training
 from .data.reading import ReadsRows, with_times
 from .data.sharing import (
     callbacks_of_all,
@@ -65,7 +63,6 @@ from .parameters import (
     check_parameters,
     feature_rules,
     growth_params,
-    of_symmetric_trees,
     rules_of_columns,
     schedule_of,
     width_of,
@@ -161,6 +158,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
             device = device_among_workers(self.device, workers, X, **arrays)
             require_shareable_on(device, self, loss)
         with kept_on_failure(self):
+            for name in FOUND_BY_TRAINING:
+                self.__dict__.pop(name, None)
             with self._working_on(device):
                 result = self._fit(given, loss, device, init)
                 self._finish(result)
@@ -211,16 +210,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)
         is_new = before is None or init is not None  # else bins and seed are those of the trees
-        forgotten: tuple[str, ...] = FOUND_BY_TRAINING
         if is_new:
             self._seed = seed_of(self.random_state)
-            forgotten = *forgotten, "_category_smoothing"
-        for name in forgotten:
-            self.__dict__.pop(name, None)
+            self.__dict__.pop("_category_smoothing", None)
         sets = self._read_sets(given, loss, device, before is None)
         table, workers, loss = sets[0].table, sets[0].table.workers, self._fitted_loss
-        n_own, n_features = table.shape
-        shape = rows_of_all(n_own, workers), n_features
+        shape = table.n_all, table.shape[1]
         continues = before is not None or workers is not ONE_WORKER
         n_counted = shape[0] if continues else self._rows_to_deal(sets[0])
         chosen = settled(self, loss, n_counted, table.is_sparse, continues, self.do_early_stopping_)
@@ -228,15 +223,18 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         n_rounds += before.n_iter if before and init is not None else 0
         settings = chosen._round_settings(n_rounds, shape)
         dropped = self._features_to_drop(before) if self.dropout else ()
-        columns = table.columns_to_grow_on(settings.params, dropped)
-        evaluated, is_weighted = [rows.table for rows in sets[1:]], sets[0].weight.size > 0
-        size = table.size(columns, device, loss.n_outputs, evaluated, is_weighted)
-        counted = n_counted, n_features
-        shapes = self._shapes_to_try(chosen, settings.params, table.is_sparse, counted)
-        del table, evaluated
-        plans = [
-            boosting_plan(chosen, loss, own, size, device) for own in shapes or [settings.params]
-        ]
+        columns, size = table.size(
+            settings.params, dropped, device, loss.n_outputs,
+            [rows.table for rows in sets[1:]], sets[0].weight.size > 0,
+        )  # fmt: skip
+        if isinstance(self.learning_rate, str):
+            self.learning_rate_ = chosen.learning_rate
+        shapes: list[GrowthParams] = []
+        if chosen.n_estimators == AUTO and not self.do_early_stopping_:
+            shapes = shapes_to_try(self, settings.params, table.is_sparse, (n_counted, shape[1]))
+        del table
+        tried = shapes or [settings.params]
+        plans = [boosting_plan(chosen, loss, params, size, device) for params in tried]
         plan = max(plans, key=attrgetter("total"))
         plan.require()
         if self.verbose:
@@ -244,26 +242,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         with plan.explaining():
             if is_new:
                 self._binner = sets[0].table.fit_binner(chosen, sets[0].weight, device)
-            binner = self._binner
+            binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
             if columns is not None:
-                binner = NarrowBinner.of(binner, columns)
-                rules = rules_of_columns(settings.rules, binner.features)
-                settings = replace(settings, rules=rules)
+                settings = replace(settings, rules=rules_of_columns(settings.rules, columns))
             return self._boost(
                 sets, before, n_rounds, settings, device, binner, plan, is_new, shapes
             )
-
-    def _shapes_to_try(
-        self, chosen: Any, params: GrowthParams, is_sparse: bool, shape: tuple[int, int]
-    ) -> list[GrowthParams]:
-        """Return the shapes of trees that a search for rounds compares, none without a search."""
-        if isinstance(self.learning_rate, str):
-            self.learning_rate_ = chosen.learning_rate
-        if chosen.n_estimators != AUTO or self.do_early_stopping_:
-            return []
-        if is_sparse or not tries_symmetric(self, shape):
-            return [params]
-        return [of_symmetric_trees(self, params), params]
 
     def _report_plan(
         self, device: Device, n_rounds: int, sets: list[RawRows], searches: bool, plan: MemoryPlan
@@ -316,7 +300,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         if self._categories is not None:
             training = smooth_categories(self, training, is_new)
         if shapes:
-            training, found = self._best_training(training, builder, metrics[0], n_rounds, shapes)
+            training, found = training_by_search(
+                self, training, builder, metrics[0], n_rounds, shapes
+            )
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds = self._rounds(training, builder, seen, dropout)
@@ -367,33 +353,6 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         rounds.verbose = bool(self.verbose)
         meeting.share_sets(rounds)
         return rounds
-
-    def _best_training(
-        self, training: Training, builder: ForestBuilder, metric: Metric, most: int,
-        shapes: list[GrowthParams],
-    ) -> tuple[Training, int]:  # fmt: skip
-        """Return the training and the number of rounds that are best for rows held out."""
-        meeting = meeting_here.get()
-        if meeting is not None and can_meet(training):
-            meeting.share_table(training)  # parts of several models then grow as one batch
-        fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
-        has_constant = getattr(self, "init", None) is None
-        settings = [replace(training.settings, params=params) for params in shapes]
-        trainings = [replace(training, settings=own) for own in settings]
-        training, n_rounds = best_training(
-            trainings, builder, fold_of, n_folds, metric, has_constant, most
-        )
-        is_symmetric = training.settings.params.is_symmetric == 1
-        tried = "symmetric" if is_symmetric else "lossguide"
-        self.grow_policy_ = tried if self.grow_policy == AUTO else self.grow_policy
-        if self.verbose:
-            trees = " of symmetric trees" if is_symmetric else ""
-            print(
-                f"n_estimators='auto': {n_rounds} rounds{trees}, by the {metric.name} of rows held "
-                "out",
-                file=sys.stderr,
-            )
-        return training, n_rounds
 
     def _with_rounds_found(self, estimator: Any, is_sparse: bool) -> Any:
         """Return an estimator for parts of the rows, which does not search for rounds again."""

@@ -92,9 +92,8 @@ class MemoryPlan:
 
     def require(self) -> None:
         """Raise MemoryError, with the numbers and advice, if the training does not fit."""
-        if self.fits:
-            return
-        raise MemoryError(f"{self}. {self._too_large()}{self._advice()}")
+        if self.free is not None and self.total > self.free:
+            raise MemoryError(f"{self}. {self._too_large()}{self._advice()}")
 
     @contextmanager
     def explaining(self) -> Iterator[None]:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from .first_use import watch
-from .locks import ForkSafeLock
 from .source_stamps import stamp_of_sources
+from .system import ForkSafeLock
 
 _warning = ForkSafeLock()
 _warned: set[str] = set()

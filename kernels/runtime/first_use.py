@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from .locks import ForkSafeLock
+from .system import ForkSafeLock
 
 _lock = ForkSafeLock()
 

@@ -25,8 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .locks import ForkSafeLock
-from .system import processor_features
+from .system import ForkSafeLock, processor_features
 
 FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"

@@ -28,6 +28,25 @@ def after_fork_in_child(function: Callable[[], Any]) -> None:
         os.register_at_fork(after_in_child=function)
 
 
+class ForkSafeLock:
+    """Holds a lock, for ``with lock.held:``. The thread that holds it does not exist in a fork,
+    where it would never be released.
+
+    It is a lock of Python itself that ``with`` takes: an interrupt comes either before or within
+    the block, which releases it. After ``acquire`` in an ``__enter__`` of our own an interrupt
+    would leave it taken for good.
+    """
+
+    held: threading.Lock
+
+    def __init__(self) -> None:
+        self._renew()
+        after_fork_in_child(self._renew)
+
+    def _renew(self) -> None:
+        self.held = threading.Lock()
+
+
 def processor_features() -> set[str]:
     """Return what Linux reports of the first processor, in Linux's names also on other systems."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -11,8 +11,8 @@ import scipy.sparse
 
 import gpuens
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting.data import shared_bins
-from gpuens.boosting.data.shared_bins import fit_shared_sparse_binner
+from gpuens.boosting.data import tables
+from gpuens.boosting.data.tables import fit_shared_sparse_binner
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier
@@ -100,7 +100,7 @@ def test_histograms_that_are_not_kept(monkeypatch):
 def test_cut_points_of_a_sample_and_small_messages(monkeypatch):
     """Columns are cut one by one, and rows held out are sent one by one."""
     monkeypatch.setattr(binning, "SAMPLE_SIZE", 3_000)
-    monkeypatch.setattr(shared_bins, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(tables, "ENTRIES_AT_ONCE", 1)
     monkeypatch.setattr(shared_tables, "MESSAGE_BYTES", 2**12)
     for params in ({"max_bins": 30}, {"early_stopping": True}):
         model = R(n_estimators=3, random_state=5, device="cpu", **params)

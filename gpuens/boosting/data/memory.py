@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn.base import clone, is_classifier
+
 from ...devices.memory_plan import (
     FOREST_NODE_BYTES,
     LIKELY_SHARE,
@@ -14,8 +17,11 @@ from ...devices.memory_plan import (
     plan_of,
     row_bytes,
 )
-from ...devices.placement import Device
+from ...devices.placement import Device, is_sparse
+from ...devices.sparse_tables import SparseTable
 from ...devices.transfer import PIECE_BYTES
+from ...inputs.sparse_codes import ENTRY_BYTES
+from ...inputs.sparse_matrices import read_sparse
 from ...kernels.growth import frontier as fr
 from ...kernels.growth import streamed_codes
 from ...kernels.growth.params import GrowthParams
@@ -25,12 +31,15 @@ from ...kernels.runtime.native import source
 from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
+from ...tables.binned_table import BinnedTable
+from ...tables.planned import PlannedTable
 from ...tables.streaming import AHEAD
-from ..parameters import width_of
+from ...tables.worker_rows import ranges_of
+from ..parameters import growth_params, width_of
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
-from .auto_values import folds_of, most_rounds
-from .size import DataSize
+from .auto_values import AUTO, folds_of, most_rounds, settled
+from .tables import BinsTable, DataSize, EntriesTable
 
 SCRATCH_NODE_BYTES = 72
 """Bytes of a growing node beside its record."""
@@ -162,7 +171,8 @@ def _plan(
         data.streams and computes_pieces(estimator, loss, params, data, device),
     )
     free, capacity = device.memory()
-    parts = _bytes_of_rows(estimator, loss, params, data, device, growth)
+    parts = _bytes_of_data(estimator, loss, params, data, device, growth)
+    parts |= _bytes_of_steps(estimator, loss, params, data, device, growth)
     parts |= _bytes_of_trees(estimator, params, data, growth, capacity)
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
     if data.streams and device.is_gpu:
@@ -180,44 +190,75 @@ def _plan(
     return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
 
 
-def _bytes_of_rows(
+def _bytes_of_data(
     estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device,
     growth: _Growth,
 ) -> dict[str, int]:  # fmt: skip
-    """Return the parts of a plan that grow with the rows."""
-    n, n_features = data.shape
-    width, batch, raw = growth.width, growth.batch, 8 * data.n_outputs
+    """Return the parts of a plan that hold rows from the first round to the last, and what the
+    loss computes of all rows: those of all workers where each of them needs these."""
+    (n, n_features), n_outputs = data.shape, data.n_outputs
     target_bytes, table = loss.target_type(device).itemsize, n * n_features * data.itemsize
     is_streamed = device.is_gpu and not data.is_there
-    of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
-    # Trees of a round, and of the next.
-    n_numbered = data.n_outputs // width + batch * device.runs_ahead
-    leaf_bytes = _leaf_bytes(params, data, device, growth)
     bins, evaluated_bins = code_bytes(n_features), data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
     bins_of_rows = n * bins if data.bins is None else data.bins
-    of_fold = raw + 2 * (8 + target_bytes) + 12 * batch + of_outputs
-    is_auto = estimator.n_estimators == "auto"
-    linear = estimator.linear_leaves
-    return {
+    parts = {
         "table": 0 if data.is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (target_bytes + 8 * data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
         "bins": 0 if data.is_binned and not device.is_gpu else bins_of_rows,
-        "raw predictions": n * raw,
+        "raw predictions": n * 8 * n_outputs,
+        "evaluation sets": evaluated_bins
+        + sum(rows * (8 * n_outputs + 4) for rows in data.evaluated),
+        "trees left out": n * (8 * n_outputs + 4) if estimator.dropout else 0,
+    }
+    if estimator.linear_leaves:
+        parts |= _linear_bytes(params, data, device, growth.n_nodes)
+    if data.n_all is not None and loss.reads_all_rows:
+        n = data.n_all
+        parts["scores of all rows"] = GATHERED_BYTES * n_outputs * n
+    if isinstance(loss, ArrayLoss):
+        parts["arguments and results of the loss"] = (8 + FUNCTION_BYTES * n_outputs) * n
+    parts["queries or risk sets"] = loss.row_bytes * n
+    return parts
+
+
+def _bytes_of_steps(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device,
+    growth: _Growth,
+) -> dict[str, int]:  # fmt: skip
+    """Return the parts of a plan that the steps of a round take for its rows."""
+    n, width, batch = data.shape[0], growth.width, growth.batch
+    of_outputs = 8 * width + PROJECTION_BYTES if width > 1 else 0
+    of_fold = 8 * data.n_outputs + 2 * (8 + loss.target_type(device).itemsize)
+    of_fold += 12 * batch + of_outputs
+    is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
+    # Two records where they are moved, with a mark of their side on the CPU. Passes on the CPU over
+    # all rows take integers without the numbers of rows.
+    record = 16 if device.is_gpu else 17
+    if data.streams:
+        record = 8 if device.is_gpu or is_sample or data.weighted else 4
+    drawn = WEIGHTED_BYTES * n if data.weighted else 0
+    if is_sample:
+        drawn = DRAWING_BYTES[estimator.sampling] * n
+        drawn += PIECE_BYTES_OF_ROW * min(n, most_rows_of_a_piece(device))
+    steps = [size for kind, size in STEP_BYTES.items() if isinstance(loss, kind)]
+    steps += [STEP_BYTES_OF_OUTPUTS] * (data.n_outputs > 1) + [SEARCH_BYTES] * estimator.line_search
+    # Trees of a round, and of the next.
+    n_numbered = data.n_outputs // width + batch * device.runs_ahead
+    return {
         "gradients": 8 * batch * (min(n, PIECE_ROWS) if growth.in_pieces else n),
         "gradients of all outputs": of_outputs * n,
-        "records": _record_bytes(estimator, data, device) * batch * growth.in_sample,
-        **_bytes_of_loss(estimator, loss, data),
-        "samples and steps": _bytes_of_round(estimator, loss, data, device),
-        "leaves of the rows": leaf_bytes * n_numbered * n,
+        "records": record * batch * growth.in_sample,
+        # First rows are drawn, later the values of leaves are found.
+        "samples and steps": max(drawn, max(steps, default=0) * n),
+        "leaves of the rows": _leaf_bytes(params, data, device, growth) * n_numbered * n,
         # Of each search at once raw predictions, gradients and leaves, and weights and targets of
         # its rows and of those held out.
-        "trainings that hold rows out": folds_of(n) * n * of_fold if is_auto else 0,
-        "trees left out": n * (raw + 4) if estimator.dropout else 0,
-        **(_linear_bytes(params, data, device, growth.n_nodes) if linear else {}),
-        "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
+        "trainings that hold rows out": (
+            folds_of(n) * n * of_fold if estimator.n_estimators == AUTO else 0
+        ),
     }
 
 
@@ -270,7 +311,7 @@ def computes_pieces(
 ) -> bool:
     """Return whether a training keeps no gradients of all rows. Rows that have weights might not
     all take part."""
-    if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == "auto":
+    if not data.streams or device.is_gpu or data.weighted or estimator.n_estimators == AUTO:
         return False
     if width_of(estimator, loss) > 1 or batch_size(data.n_outputs, *data.shape, params, device) > 1:
         return False
@@ -319,34 +360,6 @@ def _linear_bytes(
     n_path = min(n_features, PATH_FEATURES)
     sums = 8 * min(params.max_leaves, n_nodes) * ((n_path + 1) * (n_path + 4) // 2 + 1)
     return {"values for linear leaves": table, "sums of linear leaves": 2 * sums}
-
-
-def _bytes_of_loss(estimator: Any, loss: Loss, data: DataSize) -> dict[str, int]:
-    """Return what gradients take that are not those of each row by itself: of the rows of all
-    workers where each of them computes these."""
-    n, n_all = data.shape[0], data.n_all
-    parts = {}
-    if n_all is not None and loss.reads_all_rows:
-        parts["scores of all rows"] = GATHERED_BYTES * data.n_outputs * n_all
-        n = n_all
-    if isinstance(loss, ArrayLoss):
-        parts["arguments and results of the loss"] = (8 + FUNCTION_BYTES * data.n_outputs) * n
-    return {"queries or risk sets": loss.row_bytes * n, **parts}
-
-
-def _bytes_of_round(estimator: Any, loss: Loss, data: DataSize, device: Device) -> int:
-    """Return what a round takes beside gradients and records: first while it draws rows, and later
-    while it finds the values of leaves."""
-    n = data.shape[0]
-    drawn = 0
-    if estimator.sampling != "uniform" or estimator.subsample < 1.0:
-        drawn = DRAWING_BYTES[estimator.sampling] * n
-        drawn += PIECE_BYTES_OF_ROW * min(n, most_rows_of_a_piece(device))
-    elif data.weighted:
-        drawn = WEIGHTED_BYTES * n
-    steps = [size for kind, size in STEP_BYTES.items() if isinstance(loss, kind)]
-    steps += [STEP_BYTES_OF_OUTPUTS] * (data.n_outputs > 1) + [SEARCH_BYTES] * estimator.line_search
-    return max(drawn, max(steps, default=0) * n)
 
 
 def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
@@ -401,10 +414,57 @@ def _chunked(parts: dict[str, int], data: DataSize, most_nodes: int) -> tuple[di
     return parts, f" on the host, of which {where},"
 
 
-def _record_bytes(estimator: Any, data: DataSize, device: Device) -> int:
-    """Return the bytes of a row's records: two where they are moved, with a mark of their side on
-    the CPU. Passes on the CPU over all rows take integers without the numbers of rows."""
-    if not data.streams:
-        return 16 if device.is_gpu else 17
-    has_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
-    return 8 if device.is_gpu or has_sample else 4
+def plan_of_training(estimator: Any, table: PlannedTable) -> MemoryPlan:
+    """Return the plan of gradient boosting on a table."""
+    n_outputs, shape, n_all = table.n_outputs, table.shape, table.n_all
+    is_of_classes = is_classifier(estimator)
+    n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
+    loss = estimator._read_loss()
+    n_trees *= loss.n_outputs  # quantiles, or parameters of a distribution
+    if is_of_classes:
+        loss = loss.for_classes(max(2, n_outputs))
+    stops_early = estimator._stops_early(n_all or shape[0], False)
+    estimator = settled(
+        estimator, loss, n_all or shape[0], is_sparse(table.X), n_all is not None, stops_early
+    )
+    params = growth_params(estimator, (n_all or shape[0], shape[1]))
+    if is_sparse(table.X):
+        size = _size_of_entries(estimator, params, table, n_trees)
+        return boosting_plan(estimator, loss, params, size, table.device)
+    size = DataSize(
+        shape,
+        table.itemsize,
+        n_outputs=n_trees,
+        weighted=table.weighted,
+        is_there=table.is_there,
+        splits=stops_early and estimator.validation_fraction is not None,
+        n_all=n_all,
+    )
+    if isinstance(table.X, BinnedTable):
+        size = replace(size, **BinsTable(table.X).size_of_bins(table.device, n_all))
+    return boosting_plan(estimator, loss, params, size, table.device)
+
+
+def _size_of_entries(
+    estimator: Any, params: GrowthParams, table: PlannedTable, n_trees: int
+) -> DataSize:
+    """Return what a training has of a sparse table, or a worker."""
+    entries = read_sparse(table.X, estimator=clone(estimator), reset=True, name="X")
+    columns, size = EntriesTable(entries).size(params, (), table.device, n_trees)
+    size = replace(size, weighted=table.weighted)
+    if table.n_workers is None:
+        return size
+    own = entries if columns is None else entries.columns(columns)
+    return _of_a_worker(size, own, table.n_workers)
+
+
+def _of_a_worker(size: DataSize, table: SparseTable, n_workers: int) -> DataSize:
+    """Return what a worker has of a sparse table: the most rows, and the most entries, of any."""
+    n_all, n_features = table.shape
+    ranges = ranges_of([n_all], n_workers)
+    n_own = max(end - begin for begin, end in ranges)
+    bins = n_own * code_bytes(n_features)
+    if size.n_places is not None:
+        before = np.cumsum([0, *np.bincount(table.entries.indices, minlength=n_all)])
+        bins = ENTRY_BYTES * max(int(before[end] - before[begin]) for begin, end in ranges)
+    return replace(size, shape=(n_own, n_features), n_all=n_all, bins=bins)

@@ -14,7 +14,7 @@ from ...inputs.categories import read_features
 from ...inputs.shared_tables import agreed_table
 from ...inputs.targets import read_sample_weight, weights_in_range
 from ...kernels.runtime.arrays import Array
-from ...kernels.runtime.collective import ONE_WORKER, Workers, rows_of_all
+from ...kernels.runtime.collective import ONE_WORKER, Workers
 from ...losses import Loss
 from ...losses.survival import SurvivalLoss
 from ...tables.binned_table import BinnedTable
@@ -54,8 +54,7 @@ class ReadsRows(BoostingParameters):
         for rows, read in zip(given, sets, strict=True):
             target = read.target
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n_rows = rows_of_all(sets[0].table.shape[0], sets[0].table.workers)
-        self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
+        self.do_early_stopping_ = self._stops_early(sets[0].table.n_all, len(sets) > 1)
         if self.linear_leaves:
             require_linear(self, loss, [rows.table for rows in sets])
         if self.do_early_stopping_:

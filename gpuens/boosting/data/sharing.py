@@ -32,7 +32,7 @@ from ...losses.regression import (
 from ...losses.survival import AFT, Cox
 from ..metrics import Metric
 from ..round_data import RawRows, TrainingRows
-from .shared_bins import refuse
+from .tables import refuse
 
 SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
     *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile, Expectile),

@@ -12,7 +12,7 @@ import pytest
 from gpuens.kernels.runtime.compilation import kernel
 from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.cpu.team import atomic_add, get_threads, run, using_threads, wait
-from gpuens.kernels.runtime.locks import ForkSafeLock
+from gpuens.kernels.runtime.system import ForkSafeLock
 
 
 @kernel
