@@ -107,7 +107,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
         """
         if self.class_weight is None:
             return weight
-        codes = target.astype(np.int64)
+        codes = device.asarray(target).astype(np.int64)
         if fit:
             given = None if weight is None else to_numpy(weight)
             self._class_factors = class_factors(

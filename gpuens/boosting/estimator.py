@@ -69,17 +69,12 @@ from .parameters import (
 )
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
-from .start import base_of
+from .start import FOUND_BY_TRAINING, base_after
 from .steps.dropout import Dropout, DropoutRounds, DropsTrees
 from .steps.many_models import RoundsTogether, can_meet, group_on_gpu, meeting_here
 from .steps.ranked_categories import NO_BINS, rank_categories
 from .steps.rare_categories import smooth_categories
 from .steps.sampling import Sampling
-
-FOUND_BY_TRAINING = (
-    "learning_rate_", "grow_policy_", "unique_times_", "baseline_cumulative_hazard_",
-)  # fmt: skip
-"""Attributes that only some trainings set, which the next one forgets."""
 
 
 class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
@@ -365,10 +360,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         target = rows.target.astype(np.float64, copy=False)
         loss = self._fitted_loss.among(rows.table.workers)
         width = loss.n_outputs if settings.one_tree else 1
-        base = base_of(loss, width, target, rows.weight, before, device)
+        if before is None:
+            loss.check_training(target, rows.weight, device)
+            base = loss.base_score(target, rows.weight, device)
+        else:
+            base = base_after(before, loss, width)
         loss = loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
-            base = self._fit_start(rows, base)
+            self.__dict__.pop("init_", None)
+            if getattr(self, "init", None) is not None:
+                base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
         forest = before.forest if before else None
         return loss, ForestBuilder(

@@ -18,8 +18,6 @@ from .rounds import BoostingRounds
 
 def warn_if_nothing_was_learned(model: Any, forest: Forest, rounds: BoostingRounds) -> None:
     """Warn if no tree has a split, with the reason."""
-    if forest.feature.size > forest.n_trees:
-        return  # a tree with a split has more than one node
     training, rows = rounds.training, rounds.training.rows
 
     def seen() -> Seen:

@@ -18,6 +18,11 @@ from .data.auto_values import most_rounds
 from .data.tables import FeatureTable, table_of
 from .round_data import BoostingResult, RawRows
 
+FOUND_BY_TRAINING = (
+    "learning_rate_", "grow_policy_", "unique_times_", "baseline_cumulative_hazard_",
+)  # fmt: skip
+"""Attributes that only some trainings set, which the next one forgets."""
+
 
 class StartsFromPredictions(ForestEstimator):
     """A sum of trees that begins with the predictions of another model, ``init_``, where ``init``
@@ -64,12 +69,13 @@ class StartsFromPredictions(ForestEstimator):
         if not hasattr(init, "forest_"):
             raise ValueError(f"init must be fitted, got {init!r} before its fit.")
         params = self.get_params(deep=False)
-        learned = {name: value for name, value in vars(init).items() if name not in params}
+        others = *params, *FOUND_BY_TRAINING
+        learned = {name: value for name, value in vars(init).items() if name not in others}
         self.__dict__ = {name: getattr(self, name) for name in params} | learned
         return BoostingResult(init.forest_, init.n_iter_, init.evals_result_, init.stopped_)
 
     def _fit_start(self, rows: RawRows, constant: np.ndarray) -> np.ndarray:
-        """Fit the model that training starts from, on the training rows.
+        """Fit the model ``init`` that training starts from, on the training rows.
 
         Parameters
         ----------
@@ -82,10 +88,7 @@ class StartsFromPredictions(ForestEstimator):
         float64, shape (n_outputs,)
             The raw prediction that the forest begins with.
         """
-        self.__dict__.pop("init_", None)
-        init = getattr(self, "init", None)
-        if init is None:
-            return constant
+        init: Any = self.init  # type: ignore[attr-defined]
         if not isinstance(init, str):
             self.init_ = self._fitted_on(rows, clone(init))
         return np.zeros_like(constant)
@@ -172,19 +175,9 @@ class StartsFromPredictions(ForestEstimator):
         return super()._sum_of_trees()
 
 
-def base_of(
-    loss: Loss,
-    width: int,
-    target: Array,
-    weight: Array,
-    before: BoostingResult | None,
-    device: Device,
-) -> np.ndarray:
-    """Return the raw prediction before the first tree: the best constant, or that of the model
-    before."""
-    if before is None:
-        loss.check_training(target, weight, device)
-        return loss.base_score(target, weight, device)
+def base_after(before: BoostingResult, loss: Loss, width: int) -> np.ndarray:
+    """Return the raw prediction before the first tree of a model that training continues. Raises a
+    ValueError if its trees have other outputs."""
     forest = before.forest
     if forest.n_outputs != loss.n_outputs:
         raise ValueError(

@@ -104,7 +104,12 @@ class ForestGrower:
     device: Device
 
     def __post_init__(self) -> None:
+        estimator = self.estimator
         self._others: dict[int, np.ndarray] = {}  # the halves that honest trees are not grown on
+        self._is_honest = bool(getattr(estimator, "honest", False))
+        self._is_balanced = getattr(estimator, "class_weight", None) == "balanced_subsample"
+        """Whether each tree has weights of its own."""
+        self._node_bytes = FOREST_NODE_BYTES + 8 * self.data.problem.width
 
     def grow(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
         """Grow trees ``first, first + 1, ...``; after Ctrl-C those that are finished.
@@ -158,15 +163,6 @@ class ForestGrower:
         key = tree_key(self.seed, tree)
         records, self._others[tree] = halves_of(sample, key, self.device)
         return records
-
-    @property
-    def _is_honest(self) -> bool:
-        return bool(getattr(self.estimator, "honest", False))
-
-    @property
-    def _is_balanced(self) -> bool:
-        """Return whether each tree has weights of its own."""
-        return bool(getattr(self.estimator, "class_weight", None) == "balanced_subsample")
 
     def _finish(
         self, trees: range, problem: Problem
@@ -286,10 +282,6 @@ class ForestGrower:
             return after_batch(first, forest, records)
 
         return checked
-
-    @property
-    def _node_bytes(self) -> int:
-        return FOREST_NODE_BYTES + 8 * self.data.problem.width
 
     def _require_memory_for_leaves(self, n_trees: int) -> None:
         """Refuse a forest that cannot fit, before a tree is grown."""

@@ -141,6 +141,12 @@ def form_of(X: Any) -> str:
     return FRAME if is_frame(X) else OTHER
 
 
+def means_none(categorical_features: Any, form: str) -> bool:
+    """Return whether no feature of a table of some form is to have categories."""
+    from_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    return categorical_features is None or from_dtype and form not in (FRAME, GPU_FRAME)
+
+
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame of a library that can be read."""
     return not isinstance(X, np.ndarray) and bool(nw.dependencies.is_into_dataframe(X))

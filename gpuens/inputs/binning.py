@@ -89,13 +89,17 @@ class Binner:
         if weight is not None:
             weight = device.asarray(weight)
         cuts: list[np.ndarray] = []
+        none = device.xp.empty((0, 0))
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = X[rows, first : first + FEATURES_AT_ONCE]
             if device.is_gpu or device.library is not None:
                 columns = device.asarray(sample.T, order="C")
             else:
                 columns = np.array(to_numpy(sample).T, order="C")
-            cuts += _cut_columns(columns, weight, max_bins)
+            if weight is None:
+                cuts += kernel.cut_points(kernel.sort_rows(columns), none, max_bins)
+            else:
+                cuts += [cut_points(column, weight, max_bins) for column in columns]
             del sample, columns
         del sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
@@ -181,14 +185,6 @@ class Binner:
     def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:
         """Return the bins of rows on ``device``; thresholds of the type of X."""
         return bin_values(X, thresholds)
-
-
-def _cut_columns(columns: Array, weight: Array | None, max_bins: int) -> list[np.ndarray]:
-    """Return the cut points of some features; ``columns`` are C-contiguous."""
-    if weight is not None:
-        return [cut_points(column, weight, max_bins) for column in columns]
-    none = module_of(columns).empty((0, 0))
-    return kernel.cut_points(kernel.sort_rows(columns), none, max_bins)
 
 
 def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:

@@ -15,7 +15,6 @@ from ..devices.placement import Device, gpu_of, on_host
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, Workers
 from .arrays import (
-    FRAME,
     GPU_FRAME,
     SPARSE,
     Table,
@@ -24,6 +23,7 @@ from .arrays import (
     form_of,
     is_frame,
     is_plain,
+    means_none,
     read_on_host,
     read_table,
     require_readable,
@@ -110,7 +110,7 @@ def read_features(
     if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
         return Table(X)
     form = form_of(X)
-    has_none = _means_none(categorical_features, form)
+    has_none = means_none(categorical_features, form)
     if form == SPARSE:
         if _stays_sparse(estimator, reset, has_none):
             return _read_sparse(X, estimator, reset, categorical_features, name)
@@ -153,7 +153,7 @@ def _read_sparse(
             f"{name} is sparse, but the estimator was fitted with categorical features: pass "
             f"{name}.toarray()."
         )
-    if reset and not _means_none(categorical_features, SPARSE):
+    if reset and not means_none(categorical_features, SPARSE):
         raise ValueError(
             f"categorical_features must be None or 'from_dtype' where {name} is sparse, got "
             f"{categorical_features!r}: pass {name}.toarray(), or one column for each category."
@@ -173,12 +173,6 @@ def _has_none(categorical_features: Any, frame: Any) -> bool:
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return all(str(dtype) != "category" for dtype in frame.dtypes)
     return categorical_features is None
-
-
-def _means_none(categorical_features: Any, form: str) -> bool:
-    """Return whether no feature of a table of some form is to have categories."""
-    from_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    return categorical_features is None or from_dtype and form not in (FRAME, GPU_FRAME)
 
 
 def _read_training(

@@ -133,9 +133,6 @@ def cart_params(
         Whether cuts are random.
     """
 
-    def limit(value: int | None) -> int:
-        return UNLIMITED if value is None else min(int(value), UNLIMITED)
-
     def rows(value: Any, least: int) -> int:
         if isinstance(value, Integral):
             return min(int(value), UNLIMITED)
@@ -144,8 +141,8 @@ def cart_params(
     looked_at = estimator._n_looked_at(n_features)
     return CartParams(
         criterion=problem.criterion,
-        max_depth=limit(estimator.max_depth),
-        max_leaves=limit(estimator.max_leaf_nodes),
+        max_depth=min(int(estimator.max_depth or UNLIMITED), UNLIMITED),
+        max_leaves=min(int(estimator.max_leaf_nodes or UNLIMITED), UNLIMITED),
         min_samples_split=rows(estimator.min_samples_split, 2),
         min_samples_leaf=rows(estimator.min_samples_leaf, 1),
         min_weight_fraction=float(estimator.min_weight_fraction_leaf),

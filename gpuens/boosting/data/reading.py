@@ -121,7 +121,7 @@ class ReadsRows(BoostingParameters):
             reading_plan(shape, n_targets + (rows.weight is not None), device).require()
         target = self._read_y(rows, n, home_of(rows.y, device), fit)
         weights = read_sample_weight(rows.weight, n, device, name=weight, workers=workers)
-        weights = self._class_weighted(device.asarray(target), weights, device, fit, workers)
+        weights = self._class_weighted(target, weights, device, fit, workers)
         weights = device.xp.empty(0) if weights is None else weights_in_range(weights, workers)
         _require_float32(target, y)
         _require_float32(weights, weight)
