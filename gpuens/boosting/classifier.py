@@ -12,7 +12,6 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
 from ..estimators.nothing_learned import warn_of_one_class
-from ..estimators.validation import EvalSet
 from ..inputs.labels import (
     class_factors,
     classes_among_workers,
@@ -25,6 +24,7 @@ from ..kernels.runtime.collective import Workers, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
+from .data.reading import EvalSet
 from .estimator import BoostingEstimator
 from .nothing_learned import ends
 from .round_data import RawRows

@@ -22,7 +22,7 @@ from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
 from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
-from ..estimators.validation import EarlyStopping, EvalSet, eval_sets
+from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
@@ -49,7 +49,7 @@ from .data.auto_values import (
     with_rounds_found,
 )
 from .data.memory import boosting_plan, plan_of_training
-from .data.reading import ReadsRows, with_times
+from .data.reading import EvalSet, ReadsRows, eval_sets, with_times
 from .data.sharing import (
     callbacks_of_all,
     require_shareable,

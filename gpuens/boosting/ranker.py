@@ -14,7 +14,7 @@ from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING
 from ..estimators.docstrings import ENDS_EARLY, EXPLAINED, FITTED, VALUES, documented
-from ..estimators.validation import EvalSet, eval_sets, split_rows
+from ..estimators.validation import split_rows
 from ..explanation.explainer import explained
 from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
@@ -27,6 +27,7 @@ from ..ranking_metrics import NDCG, RankingMetric
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
 from .data.auto_values import N_PARTS
+from .data.reading import EvalSet, eval_sets
 from .estimator import BoostingEstimator
 from .forest_builder import ForestBuilder
 from .parameters import check_parameters

@@ -16,7 +16,6 @@ from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.boosting_docs import BOOSTING, SCORING
 from ..estimators.docstrings import documented
-from ..estimators.validation import EvalSet
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import losses as formulas
@@ -28,6 +27,7 @@ from ..losses.survival import AFT, Cox, SurvivalLoss
 from ..survival_metrics import concordance, curve_times
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveRegressor
+from .data.reading import EvalSet
 from .estimator import BoostingEstimator
 
 

@@ -1,15 +1,15 @@
-"""The rows that boosting is trained and evaluated on: read, held out, and checked."""
+"""The rows that boosting is trained and evaluated on: named, read, held out, and checked."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...devices.placement import CPU, Device, home_of, to_numpy
 from ...devices.policy import size_of
-from ...estimators.validation import EvalSet, split_rows
+from ...estimators.validation import split_rows
 from ...inputs.categories import read_features
 from ...inputs.shared_tables import agreed_table
 from ...inputs.targets import read_sample_weight, weights_in_range
@@ -28,6 +28,105 @@ from .tables import table_of
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
 """Largest target and weight, well below the largest float32."""
+
+
+class EvalSet(NamedTuple):
+    """Further rows, as the user passed them.
+
+    ``data`` is their key in ``evals_result_``; ``names`` are the arrays' in error messages.
+    ``of_queries`` holds what a ranking has besides; ``workers`` share the training rows.
+    """
+
+    X: Any
+    y: Any
+    weight: Any
+    data: str
+    names: tuple[str, str, str]
+    of_queries: Any = None
+    workers: Workers = ONE_WORKER
+
+
+def eval_sets(
+    eval_set: Any,
+    weights: Any,
+    validation: tuple[Any, Any, Any] = (None, None, None),
+    early_stopping: bool | str = False,
+) -> list[EvalSet]:
+    """Read the arguments that hold further rows.
+
+    Parameters
+    ----------
+    eval_set : (X, y), list of these, or None
+    weights : array for a single pair, list of arrays and None for a list, or None
+    validation : tuple
+        scikit-learn's names for one set: ``X_val``, ``y_val`` and ``sample_weight_val``.
+    early_stopping : bool or "auto"
+        Of the estimator.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the argument, what it got and what it wants.
+    """
+    if any(part is not None for part in validation):
+        return [_validation_set(*validation, eval_set, early_stopping)]
+    if eval_set is None:
+        eval_set = []
+    elif isinstance(eval_set, tuple):
+        eval_set, weights = [eval_set], None if weights is None else [weights]
+    if not isinstance(eval_set, list):
+        raise TypeError(
+            f"eval_set must be a pair (X, y) or a list of these, got {type(eval_set).__name__}."
+        )
+    for i, pair in enumerate(eval_set):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            size = f" of length {len(pair)}" if isinstance(pair, tuple) else ""
+            raise ValueError(
+                f"eval_set[{i}] must be a pair (X, y), got {type(pair).__name__}{size}."
+            )
+    if weights is None:
+        weights = [None] * len(eval_set)
+    if not isinstance(weights, (list, tuple)) or len(weights) != len(eval_set):
+        size = f" of length {len(weights)}" if hasattr(weights, "__len__") else ""
+        raise ValueError(
+            f"eval_sample_weight must be a list with an array (or None) for each of the "
+            f"{len(eval_set)} evaluation sets, got {type(weights).__name__}{size}."
+        )
+    return [
+        EvalSet(X, y, weight, f"validation_{i}", _names(f"eval_set[{i}] "))
+        for i, ((X, y), weight) in enumerate(zip(eval_set, weights, strict=True))
+    ]
+
+
+def _names(prefix: str) -> tuple[str, str, str]:
+    return f"{prefix}X", f"{prefix}y", f"{prefix}sample_weight"
+
+
+def _validation_set(
+    X_val: Any, y_val: Any, weight: Any, eval_set: Any, early_stopping: bool | str
+) -> EvalSet:
+    """Read scikit-learn's names, of which one is not None. Raises a ValueError if the others are
+    not there, early stopping is off, or ``eval_set`` is given too."""
+    if X_val is None and y_val is None:
+        raise ValueError(
+            "sample_weight_val is provided, but X_val and y_val were not provided: pass the "
+            "rows that the weights belong to."
+        )
+    for given, missing, array in (("X_val", "y_val", y_val), ("y_val", "X_val", X_val)):
+        if array is None:
+            raise ValueError(f"{given} is provided, but {missing} was not provided: pass both.")
+    if eval_set is not None:
+        raise ValueError(
+            "X_val and eval_set are two names for rows to validate on: pass all of them in "
+            "eval_set, as [(X_val, y_val), ...], or X_val and y_val alone."
+        )
+    if not early_stopping:
+        raise ValueError(
+            "X_val and y_val are passed to fit while at the same time early_stopping is False: "
+            "set early_stopping to True or 'auto', or pass eval_set=[(X_val, y_val)] to record "
+            "the metrics alone."
+        )
+    return EvalSet(X_val, y_val, weight, "validation", ("X_val", "y_val", "sample_weight_val"))
 
 
 class ReadsRows(BoostingParameters):
