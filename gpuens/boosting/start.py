@@ -88,7 +88,7 @@ class StartsFromPredictions(ForestEstimator):
         float64, shape (n_outputs,)
             The raw prediction that the forest begins with.
         """
-        init: Any = self.init  # type: ignore[attr-defined]
+        init: Any = self.init
         if not isinstance(init, str):
             self.init_ = self._fitted_on(rows, clone(init))
         return np.zeros_like(constant)

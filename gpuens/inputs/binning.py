@@ -31,7 +31,7 @@ from ..kernels.scalars.lazy_jit import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 from ..kernels.scalars.routing import midpoint
-from .sparse_codes import sparse_codes
+from .sparse import sparse_codes
 
 _midpoint = vectorise(midpoint)
 

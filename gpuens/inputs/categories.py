@@ -42,7 +42,7 @@ from .frames import (
     require_exact,
 )
 from .shared_tables import categories_of_all, require_agreement
-from .sparse_matrices import read_sparse
+from .sparse import read_sparse
 
 MAX_CATEGORIES = 2**16
 """Most distinct values of a categorical feature."""

@@ -32,7 +32,7 @@ from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
 from ..inputs.labels import class_numbers, factors_of_keys, labels_of_all, read_labels
 from ..inputs.shared_tables import agreed_table
-from ..inputs.sparse_matrices import read_sparse
+from ..inputs.sparse import read_sparse
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array

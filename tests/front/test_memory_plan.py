@@ -30,7 +30,7 @@ from gpuens.devices import placement as devices
 from gpuens.devices.memory_plan import MemoryPlan, format_bytes
 from gpuens.forests import growing as forest_growing
 from gpuens.forests.oblique import CELLS_AT_ONCE
-from gpuens.inputs.sparse_codes import ENTRY_BYTES
+from gpuens.inputs.sparse import ENTRY_BYTES
 from gpuens.kernels.growth import frontier
 from gpuens.losses import ArrayLoss
 from gpuens.members.side_by_side import TrainingGroup, planned_groups, trainings_at_once

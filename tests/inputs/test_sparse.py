@@ -12,8 +12,8 @@ from gpuens.devices.placement import CPU, gpu_of, is_streamed, on_host
 from gpuens.inputs import binning, sparse_bins, sparse_codes
 from gpuens.inputs.arrays import to_input_library
 from gpuens.inputs.binning import Binner
+from gpuens.inputs.sparse import read_sparse
 from gpuens.inputs.sparse_bins import NarrowBinner, columns_that_split, fit_sparse_binner
-from gpuens.inputs.sparse_matrices import read_sparse
 from gpuens.kernels.growth.sparse_codes import SparseCodes
 
 RNG = np.random.default_rng(0)

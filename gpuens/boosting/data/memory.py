@@ -20,8 +20,7 @@ from ...devices.memory_plan import (
 from ...devices.placement import Device, is_sparse
 from ...devices.sparse_tables import SparseTable
 from ...devices.transfer import PIECE_BYTES
-from ...inputs.sparse_codes import ENTRY_BYTES
-from ...inputs.sparse_matrices import read_sparse
+from ...inputs.sparse import ENTRY_BYTES, read_sparse
 from ...kernels.growth import frontier as fr
 from ...kernels.growth import streamed_codes
 from ...kernels.growth.params import GrowthParams

@@ -17,13 +17,13 @@ from ...forest.forest import Forest
 from ...inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
 from ...inputs.category_bins import count_categories, with_bins_of_categories, with_counts
 from ...inputs.shared_tables import dealt_rows, entries_of_all, sparse_columns_of_all
+from ...inputs.sparse import ENTRY_BYTES, stays_sparse
 from ...inputs.sparse_bins import (
     ENTRIES_AT_ONCE,
     columns_that_split,
     fit_sparse_binner,
     parts_of_columns,
 )
-from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ...kernels.growth.params import GrowthParams
 from ...kernels.runtime.arrays import Array
 from ...kernels.runtime.collective import ONE_WORKER, Workers, objects_of_all
