@@ -257,7 +257,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         device = device_for(self.estimator_, self.device, X, work=self._prediction_work(X))
         with self._working_on(device):
             if hasattr(self, "forest_"):
-                values = read_features(X, device, estimator=self, reset=False).values
+                values = read_features(X, device, estimator=self, reset=False)
             else:
                 values = read_any(X, device, estimator=self, base=self.estimator_, reset=False)
             yield values, device
@@ -293,7 +293,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     def _rows_of(self, X: Any, device: Device, name: str) -> Any:
         """Read rows as trees take them."""
         X = dense_table(X, name) if is_sparse(X) else X
-        return read_features(X, device, estimator=self, reset=False, name=name).values
+        return read_features(X, device, estimator=self, reset=False, name=name)
 
     def _sum_of_trees(self) -> SumOfTrees:
         """Describe the votes of trees, which classifiers have."""

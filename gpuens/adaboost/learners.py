@@ -198,7 +198,7 @@ class TreeLearners(Learners):
             estimator=estimator,
             reset=before is None,
             categorical_features=base.categorical_features,
-        ).values
+        )
         self.values = near(values, device)  # every round predicts all rows
         self.n_rows, self._n_features = self.values.shape
         self._estimator, self._base, self._device = estimator, base, device

@@ -72,7 +72,7 @@ def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Arra
     ValueError
         X is not a table of numbers, or holds NaN or infinity, in columns that are named.
     """
-    table = read_table(X, device, estimator=estimator, reset=reset).values
+    table = read_table(X, device, estimator=estimator, reset=reset)
     columns = device.asarray(table.T, np.float64, order="C")
     largest = to_numpy(abs(columns).max(axis=1))
     if not (largest < np.inf).all():

@@ -336,7 +336,7 @@ def _of_trees(forest: Any, X: Any) -> Array:
     """Look up the predictions of all trees by their leaves, one label a leaf."""
     device = forest._device_to_predict(X)
     with forest._working_on(device):
-        values = read_features(X, device, estimator=forest, reset=False).values
+        values = read_features(X, device, estimator=forest, reset=False)
         trees = forest.forest_
         node = trees.apply(values, device) + device.asarray(trees.offset[:-1])
         if is_regressor(forest):

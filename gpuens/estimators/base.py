@@ -268,7 +268,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
 
     def _rows(self, X: Any, device: Device) -> Array:
         """Return the rows of X on ``device``, as the trees take them."""
-        return read_features(X, device, estimator=self, reset=False).values
+        return read_features(X, device, estimator=self, reset=False)
 
     def _raw(self, table: Array, device: Device) -> Array:
         """Return the raw predictions of rows on the device, (n_outputs, n_rows)."""
@@ -346,7 +346,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
     def _rows_of(self, X: Any, device: Device, name: str) -> Array:
         """Read rows as explanations take them, which are dense."""
         X = dense_table(X, name) if is_sparse(X) else X
-        return read_features(X, device, estimator=self, reset=False, name=name).values
+        return read_features(X, device, estimator=self, reset=False, name=name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, module_of
-from ..inputs.arrays import is_frame, read_table, table_of
+from ..inputs.arrays import is_frame, on_device, read_table
 from ..inputs.categories import source_of
 from ..inputs.frames import (
     Column,
@@ -255,7 +255,7 @@ def read_rows(X: Any, device: Device, estimator: Any, known: KnownCategories | N
     lists = {} if known is None or coded else known.columns_in(X)
     categorical = {*np.flatnonzero(estimator.forest_.n_categories).tolist(), *lists}
     if not categorical or coded:
-        return read_table(X, device, estimator=estimator, reset=False).values
+        return read_table(X, device, estimator=estimator, reset=False)
     source = source_of(X, device, estimator, False, "X")
     codes: dict[int, Callable[[], Any]] = {}
     for f in sorted(categorical):
@@ -267,7 +267,7 @@ def read_rows(X: Any, device: Device, estimator: Any, known: KnownCategories | N
             codes[f] = partial(known.encode, column, lists[f])
         elif isinstance(column, DictionaryColumn) and is_frame(X):
             codes[f] = partial(_own_codes, column)
-    return table_of(source.table(codes), device, estimator).values
+    return on_device(source.table(codes), device)
 
 
 def _may_hold_values(X: Any) -> bool:

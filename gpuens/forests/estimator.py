@@ -316,7 +316,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            values = read_features(X, device, estimator=self, reset=False).values
+            values = read_features(X, device, estimator=self, reset=False)
             return decision_path(self.forest_, values, device)
 
     def proximity(self, X: Any, Y: Any = None) -> np.ndarray:
@@ -401,7 +401,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     def _known_rows(self, X: Any, y: Any, sample_weight: Any, device: Device) -> KnownRows:
         """Read the training data again."""
-        values = read_features(X, device, estimator=self, reset=False).values
+        values = read_features(X, device, estimator=self, reset=False)
         n_rows = self._n_rows
         if values.shape[0] != n_rows:
             raise ValueError(

@@ -287,7 +287,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     def _read(self, X: Any, device: Device, reset: bool, workers: Workers = ONE_WORKER) -> Any:
         """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
-            values = read_features(X, device, estimator=self, reset=reset, workers=workers).values
+            values = read_features(X, device, estimator=self, reset=reset, workers=workers)
         else:
             if reset:
                 self._categories = self.is_categorical_ = None

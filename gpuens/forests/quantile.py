@@ -315,7 +315,7 @@ class QuantileForestRegressor(RandomForestRegressor):
             return super().predict(X)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            values = read_features(X, device, estimator=self, reset=False).values
+            values = read_features(X, device, estimator=self, reset=False)
             result = self._targets.quantiles(self.forest_, values, wanted.reshape(-1), device)
             return to_input_library(result if wanted.ndim else result[:, 0], X)
 

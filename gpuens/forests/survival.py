@@ -220,7 +220,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         distinct, place = np.unique(at, return_inverse=True)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            values = read_features(X, device, estimator=self, reset=False).values
+            values = read_features(X, device, estimator=self, reset=False)
             leaf = np.ascontiguousarray(to_numpy(self.forest_.apply(values, device)))
             hazard = self._hazards.mean(leaf, distinct)[:, place]
             return to_input_library(device.asarray(finish(hazard)), X)

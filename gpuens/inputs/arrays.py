@@ -8,7 +8,7 @@ written to: they can be the user's own memory. Readers are called inside ``devic
 from __future__ import annotations
 
 import numbers
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -42,7 +42,7 @@ from .frames import (
     rounded_integer,
 )
 
-__all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
+__all__ = ["Device", "read_table", "resolve_device", "to_input_library"]
 
 MOST_ROWS = 2**31 - 1
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -53,19 +53,6 @@ _RESHAPE = (
 )
 
 
-class Table(NamedTuple):
-    """Features, ready for the operations.
-
-    values : float32 or float64, shape (n_rows, n_features), any strides
-        On the device that they were read for. NaN is missing; infinities are values.
-    feature_names : list of str or None
-        The columns of a data frame.
-    """
-
-    values: Array
-    feature_names: list[str] | None = None
-
-
 def read_table(
     X: Any,
     device: Device,
@@ -74,7 +61,7 @@ def read_table(
     reset: bool = True,
     name: str = "X",
     may_round: bool = False,
-) -> Table:
+) -> Array:
     """Read features.
 
     Floats of 32 and 64 bits are taken as they are. Booleans and integers become float32 if
@@ -95,6 +82,11 @@ def read_table(
     may_round : bool
         Whether integers that float64 does not hold are rounded, and not refused.
 
+    Returns
+    -------
+    float32 or float64, shape (n_rows, n_features), any strides
+        On the device. NaN is missing; infinities are values.
+
     Raises
     ------
     ValueError, TypeError
@@ -102,18 +94,18 @@ def read_table(
         names are repeated, or the features are not those of ``fit``.
     """
     if not reset and is_plain(X, device, estimator):
-        return Table(X)
+        return X
     form = form_of(X)
     if form == GPU_FRAME:
         if device.is_gpu:
             # Of a frame without rows only the columns are compared.
             validate_data(estimator, X.head(0).to_pandas(), reset=reset, skip_check_array=True)
             require_shape(tuple(X.shape), estimator)
-            return table_of(gpu_frame_to_table(X, device, name), device, estimator)
+            return on_device(gpu_frame_to_table(X, device, name), device)
         X, form = on_host(X), FRAME
     if form == FRAME:
         check_frame(X, estimator, reset, name)
-        return table_of(frame_to_numpy(X, name), device, estimator)
+        return on_device(frame_to_numpy(X, name), device)
     if device.holds(X):
         values: Array = _read_on_device(X, device, estimator, name, may_round)
     else:
@@ -123,7 +115,7 @@ def read_table(
         estimator.n_features_in_ = int(values.shape[1])
     else:
         validate_data(estimator, values, reset=False, skip_check_array=True)
-    return table_of(values, device, estimator)
+    return on_device(values, device)
 
 
 ARRAY, SPARSE, FRAME, GPU_FRAME, OTHER = "array", "sparse", "frame", "frame of cuDF", "other"
@@ -159,18 +151,17 @@ def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
     require_shape(tuple(frame.shape), estimator)
 
 
-def table_of(values: Array, device: Device, estimator: Any) -> Table:
-    """Values that were read, on the device, with the names of the estimator's features. Raises a
-    ValueError if there are more rows than int32 counts, which is what nodes count them with.
-    Kernels that step over rows by uint32 rely on it too."""
+def on_device(values: Array, device: Device) -> Array:
+    """Return values that were read, on the device. Raises a ValueError if there are more rows than
+    int32 counts, which is what nodes count them with. Kernels that step over rows by uint32 rely on
+    it too."""
     if values.shape[0] > MOST_ROWS:
         raise ValueError(
             f"The table has {values.shape[0]:,} rows, and rows are counted with 31 bits: at most "
             f"{MOST_ROWS:,} can be taken at once. Pass a sample of them to fit, and parts of them "
             "to predict."
         )
-    names = getattr(estimator, "feature_names_in_", None)
-    return Table(device.asarray(values), None if names is None else [str(n) for n in names])
+    return device.asarray(values)
 
 
 def dense_table(X: Any, name: str = "X") -> np.ndarray:

@@ -17,18 +17,17 @@ from ..kernels.runtime.collective import ONE_WORKER, Workers
 from .arrays import (
     GPU_FRAME,
     SPARSE,
-    Table,
     check_frame,
     dense_table,
     form_of,
     is_frame,
     is_plain,
     means_none,
+    on_device,
     read_on_host,
     read_table,
     require_readable,
     require_shape,
-    table_of,
 )
 from .frames import (
     Column,
@@ -76,7 +75,7 @@ def read_features(
     categorical_features: Any = None,
     name: str = "X",
     workers: Workers = ONE_WORKER,
-) -> Table:
+) -> Array:
     """Read features as ``read_table`` does, and number the values of categorical ones.
 
     A categorical feature holds numbers, or strings in a data frame or an array (or list) of
@@ -108,7 +107,7 @@ def read_features(
         strings, or numbers where training had strings (or the reverse).
     """
     if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
-        return Table(X)
+        return X
     form = form_of(X)
     has_none = means_none(categorical_features, form)
     if form == SPARSE:
@@ -131,7 +130,7 @@ def read_features(
     source = source_of(X, device, estimator, False, name)
     known_of = {f: v for f, v in enumerate(known.values) if v is not None}
     codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
-    return table_of(source.table(codes), device, estimator)
+    return on_device(source.table(codes), device)
 
 
 def _stays_sparse(estimator: Any, reset: bool, has_none: bool) -> bool:
@@ -146,7 +145,7 @@ def _stays_sparse(estimator: Any, reset: bool, has_none: bool) -> bool:
 
 def _read_sparse(
     X: Any, estimator: Any, reset: bool, categorical_features: Any, name: str
-) -> Table:
+) -> Array:
     """Read a sparse matrix, whose columns hold numbers; the table is a ``SparseTable``."""
     if not reset and _has_categories(estimator):
         raise ValueError(
@@ -161,7 +160,7 @@ def _read_sparse(
     if reset:
         estimator._categories = estimator.is_categorical_ = None
     table: Any = read_sparse(X, estimator=estimator, reset=reset, name=name)
-    return Table(table)
+    return table
 
 
 def _has_categories(estimator: Any) -> bool:
@@ -177,7 +176,7 @@ def _has_none(categorical_features: Any, frame: Any) -> bool:
 
 def _read_training(
     X: Any, device: Device, estimator: Any, categorical_features: Any, name: str, workers: Workers
-) -> Table:
+) -> Array:
     source = source_of(X, device, estimator, True, name)
     is_categorical = _resolve(categorical_features, source)
     if workers is not ONE_WORKER:
@@ -187,7 +186,7 @@ def _read_training(
     values = source.table({f: partial(_learn, source, f, distinct, workers) for f in chosen})
     estimator._categories = Categories(tuple(distinct)) if chosen else None
     estimator.is_categorical_ = is_categorical if chosen else None
-    return table_of(values, device, estimator)
+    return on_device(values, device)
 
 
 def _learn(
@@ -405,7 +404,7 @@ def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) ->
     objects = None if device.holds(X) else _as_objects(X)
     if objects is None:
         table = read_table(X, device, estimator=estimator, reset=reset, name=name, may_round=True)
-        return _NumberSource(X, table.values, device, name)
+        return _NumberSource(X, table, device, name)
     require_shape(objects.shape, estimator)
     validate_data(estimator, objects, reset=reset, skip_check_array=True)
     return _ObjectSource(objects, estimator, name)

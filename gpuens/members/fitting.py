@@ -110,7 +110,7 @@ def read_features(
     array or sparse matrix (CSR, CSC), shape (n_rows, n_features)
     """
     if device.holds(X):
-        return read_table(X, device, estimator=estimator, reset=reset).values
+        return read_table(X, device, estimator=estimator, reset=reset)
     if not is_sparse(X):
         require_readable(X, "X")
         require_two_axes(on_host(X), estimator)

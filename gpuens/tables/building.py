@@ -140,7 +140,7 @@ class Reader:
                     "draw at random, or do it with a fixed seed."
                 )
             if survey.features.categories is not None:
-                table = to_numpy(read_features(batch.X, CPU, estimator=told, reset=False).values)
+                table = to_numpy(read_features(batch.X, CPU, estimator=told, reset=False))
             yield slice(begin, begin + len(table)), table
             begin += len(table)
         if number != len(survey.lengths):

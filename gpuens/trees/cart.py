@@ -162,7 +162,7 @@ class CartEstimator(ForestEstimator, ABC):
                 estimator=self,
                 categorical_features=self.categorical_features,
                 workers=workers,
-            ).values
+            )
         if workers is ONE_WORKER:
             return values
         if isinstance(values, BinnedTable):

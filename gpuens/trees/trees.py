@@ -182,7 +182,7 @@ class SingleTree(CartEstimator):
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            table = read_features(X, device, estimator=self, reset=False).values
+            table = read_features(X, device, estimator=self, reset=False)
             leaf = self.forest_.apply(table, device)[:, 0].astype(np.int64)
             return to_input_library(leaf, X)
 
@@ -204,7 +204,7 @@ class SingleTree(CartEstimator):
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            values = read_features(X, device, estimator=self, reset=False).values
+            values = read_features(X, device, estimator=self, reset=False)
             return decision_path(self.forest_, values, device)[0]
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -247,7 +247,7 @@ class SingleTree(CartEstimator):
         check_is_fitted(self)
         device = self._device_to_predict(X_val, y=y_val, sample_weight=sample_weight)
         with self._working_on(device):
-            table = read_features(X_val, device, estimator=self, reset=False, name="X_val").values
+            table = read_features(X_val, device, estimator=self, reset=False, name="X_val")
             n = table.shape[0]
             weight = read_sample_weight(sample_weight, n, device)
             weight = None if weight is None else to_numpy(weight)

@@ -15,7 +15,7 @@ from gpuens import (
 )
 from gpuens.devices import placement, sparse_tables
 from gpuens.devices.placement import CPU
-from gpuens.inputs import sparse_codes
+from gpuens.inputs import sparse
 from gpuens.inputs.categories import read_features
 from gpuens.kernels.growth import frontier
 from gpuens.kernels.growth.cpu import sparse as sparse_growth
@@ -72,17 +72,17 @@ def assert_same(sparse, dense):
 @pytest.fixture(params=[0, 10**6], ids=["codes without zeros", "dense codes"])
 def either_codes(request, monkeypatch):
     """A sparse table with codes of either kind, whatever its share of zeros."""
-    monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", request.param)
+    monkeypatch.setattr(sparse, "CELLS_OF_ENTRY", request.param)
 
 
 @pytest.fixture
 def without_zeros(monkeypatch):
-    monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", 0)
+    monkeypatch.setattr(sparse, "CELLS_OF_ENTRY", 0)
 
 
 def test_kinds_of_codes():
     """Zeros are left out on the CPU where they are many."""
-    narrow, wide = (read_features(t, CPU, estimator=GradientBoostingRegressor()).values
+    narrow, wide = (read_features(t, CPU, estimator=GradientBoostingRegressor())
                     for t in (S, scipy.sparse.csr_array((N, 9))))  # fmt: skip
     assert not sparse_codes.stays_sparse(narrow, CPU)
     assert sparse_codes.stays_sparse(wide, CPU)
@@ -197,10 +197,10 @@ class TestBadInput:
         )
         model = GradientBoostingRegressor(**SMALL, min_samples_leaf=5)
         plan = memory_plan(model, wide, Y)
-        assert plan.parts["bins"] == N * sparse_codes.ENTRY_BYTES and plan.fits
+        assert plan.parts["bins"] == N * sparse.ENTRY_BYTES and plan.fits
         drawn = GradientBoostingRegressor(**SMALL, colsample_bynode=0.5)
         plan = memory_plan(drawn, wide, Y)
-        assert plan.parts["bins"] == N * sparse_codes.ENTRY_BYTES
+        assert plan.parts["bins"] == N * sparse.ENTRY_BYTES
         free = plan.total - 1
         monkeypatch.setattr(placement, "available_memory", lambda: free)
         with pytest.raises(MemoryError, match=r"900 x 100,000 values \(of 100,000 columns"):
@@ -209,8 +209,8 @@ class TestBadInput:
 
 
 def test_the_table_is_not_copied_where_it_need_not_be():
-    table = read_features(S.tocsc(), CPU, estimator=GradientBoostingRegressor()).values
+    table = read_features(S.tocsc(), CPU, estimator=GradientBoostingRegressor())
     assert isinstance(table, sparse_tables.SparseTable)
     source = S.tocsc()
-    kept = read_features(source, CPU, estimator=GradientBoostingRegressor()).values.entries
+    kept = read_features(source, CPU, estimator=GradientBoostingRegressor()).entries
     assert np.shares_memory(kept.data, source.data)

@@ -24,13 +24,9 @@ class Learner(RegressorMixin, BaseEstimator):
     """Something that features are read for."""
 
 
-def read(X, device=CPU):
+def read(X, device=CPU, learner=None):
     with device.active():
-        return read_table(X, device, estimator=Learner())
-
-
-def values(X, device=CPU):
-    return read(X, device).values
+        return read_table(X, device, estimator=learner or Learner())
 
 
 @pytest.mark.parametrize("place", ["host", "gpu"])
@@ -41,7 +37,7 @@ def test_more_rows_than_are_counted(cupy, place):
     X = X if place == "host" else strict_cupy.sharing(X)
     with pytest.raises(ValueError, match="has 2,147,483,648 rows, .* at most 2,147,483,647 can"):
         read(X, device)
-    assert values(X[1:], device).shape == (2**31 - 1, 1)
+    assert read(X[1:], device).shape == (2**31 - 1, 1)
 
 
 class TestArrays:
@@ -50,38 +46,38 @@ class TestArrays:
     def test_floats_are_taken_as_they_are(self, dtype, device):
         base = np.arange(24, dtype=dtype).reshape(4, 6)
         for X in (base, np.asfortranarray(base), base[::2, ::3], base.T, base[::-1]):
-            assert values(X, device) is X or np.shares_memory(values(X, device), X)
-            np.testing.assert_array_equal(values(X, device), X, strict=True)
+            assert read(X, device) is X or np.shares_memory(read(X, device), X)
+            np.testing.assert_array_equal(read(X, device), X, strict=True)
 
     def test_read_only_arrays_are_not_copied(self):
         X = np.ones((3, 2))
         X.flags.writeable = False
-        assert np.shares_memory(values(X), X)
+        assert np.shares_memory(read(X), X)
 
     @pytest.mark.parametrize("dtype", ["?", "i1", "i2", "u1", "u2", "f2"])
     def test_small_types_become_float32(self, dtype):
         X = np.array([[0, 1], [1, 0]], dtype)
-        np.testing.assert_array_equal(values(X), X.astype(np.float32), strict=True)
+        np.testing.assert_array_equal(read(X), X.astype(np.float32), strict=True)
 
     @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
     def test_integers_become_the_float_that_holds_them(self, dtype):
         small, large = np.array([[2**24, 0]], dtype), np.array([[2**24 + 1, 0]], dtype)
-        np.testing.assert_array_equal(values(small), small.astype(np.float32), strict=True)
-        np.testing.assert_array_equal(values(large), large.astype(np.float64), strict=True)
+        np.testing.assert_array_equal(read(small), small.astype(np.float32), strict=True)
+        np.testing.assert_array_equal(read(large), large.astype(np.float64), strict=True)
 
     @given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=5))
     def test_integers_up_to_2_to_the_53_are_exact(self, column):
         X = np.array(column, np.int64)[:, None]
-        assert values(X).astype(np.int64).tolist() == X.tolist()
+        assert read(X).astype(np.int64).tolist() == X.tolist()
 
     @pytest.mark.parametrize("dtype", ["i8", "u8"])
     def test_larger_integers_must_be_exact(self, dtype):
         X = np.array([[2**53], [2**53 + 4], [2**62]], dtype)
-        assert values(X).ravel().tolist() == [2.0**53, 2.0**53 + 4, 2.0**62]
+        assert read(X).ravel().tolist() == [2.0**53, 2.0**53 + 4, 2.0**62]
         for beyond in (2**53 + 1, np.iinfo(dtype).max):
             X[1] = beyond
             with pytest.raises(ValueError, match=f"X holds .* {beyond}: .* Subtract"):
-                values(X)
+                read(X)
 
     @pytest.mark.parametrize("beyond", [2**53 + 1, np.int64(2**60 + 1), 2**63 + 1, 2**64 + 1])
     @pytest.mark.parametrize("make", [
@@ -89,46 +85,46 @@ class TestArrays:
         lambda y: [[v, 1.5] for v in y],
     ])  # fmt: skip
     def test_larger_integers_among_objects_must_be_exact(self, make, beyond):
-        assert values(make([2**53, 2**62]))[:, 0].tolist() == [2.0**53, 2.0**62]
+        assert read(make([2**53, 2**62]))[:, 0].tolist() == [2.0**53, 2.0**62]
         with pytest.raises(ValueError, match=f"X holds .* {beyond}: .* Subtract"):
-            values(make([2**53, beyond]))
+            read(make([2**53, beyond]))
 
     def test_larger_integers_beside_masked_ones_must_be_exact(self):
         X = np.ma.array([[2**53 + 1], [2**53]], mask=[[True], [False]])
-        assert np.isnan(values(X)[0, 0]) and values(X)[1, 0] == 2.0**53
+        assert np.isnan(read(X)[0, 0]) and read(X)[1, 0] == 2.0**53
         with pytest.raises(ValueError, match=f"X holds .* {2**53 + 1}: .* Subtract"):
-            values(np.ma.array([[2**53 + 1], [2**53]], mask=[[False], [True]]))
+            read(np.ma.array([[2**53 + 1], [2**53]], mask=[[False], [True]]))
 
     def test_integers_beyond_floats(self):
         with pytest.raises(ValueError, match="X has dtype object and holds values that are not"):
-            values(np.array([[10**400], [1]], object))
+            read(np.array([[10**400], [1]], object))
 
     @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2"])
     def test_foreign_byte_order(self, dtype):
         X = np.array([[1.0, 2.0]]).astype(dtype)
-        assert values(X).dtype.isnative and values(X).tolist() == [[1.0, 2.0]]
+        assert read(X).dtype.isnative and read(X).tolist() == [[1.0, 2.0]]
 
     def test_long_doubles_are_rounded(self):
-        assert values(np.ones((2, 2), np.longdouble)).dtype == np.float64
+        assert read(np.ones((2, 2), np.longdouble)).dtype == np.float64
 
     def test_lists(self):
-        assert values([[1, 2], [3, 4]]).dtype == np.float32
-        np.testing.assert_array_equal(values([[1, None], [3, 0.1]]), [[1, NAN], [3, 0.1]])
+        assert read([[1, 2], [3, 4]]).dtype == np.float32
+        np.testing.assert_array_equal(read([[1, None], [3, 0.1]]), [[1, NAN], [3, 0.1]])
 
     def test_objects_that_are_numbers(self):
         X = np.array([[1, 0.1], [None, True]], object)
-        np.testing.assert_array_equal(values(X), [[1, 0.1], [NAN, 1]])
+        np.testing.assert_array_equal(read(X), [[1, 0.1], [NAN, 1]])
 
     def test_masked_values_are_missing(self):
         X = np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
-        np.testing.assert_array_equal(values(X), [[1, NAN], [3, 4]])
+        np.testing.assert_array_equal(read(X), [[1, NAN], [3, 4]])
         single = np.ma.array(X, np.float32, mask=X.mask)
-        assert values(single).dtype == np.float32
+        assert read(single).dtype == np.float32
         assert X[0, 0] == 1 and X.mask.sum() == 1
 
     def test_missing_and_infinite_values_stay(self):
         X = np.array([[NAN, np.inf, -np.inf]])
-        np.testing.assert_array_equal(values(X), X)
+        np.testing.assert_array_equal(read(X), X)
 
 
 FRAMES = {
@@ -144,15 +140,17 @@ frames = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 class TestFrames:
     @frames
     def test_numbers_and_names(self, frame):
-        table = read(frame({"a": [1.5, 2.0], "b": [1, 2], "c": [True, False]}))
-        assert table.feature_names == ["a", "b", "c"]
-        np.testing.assert_array_equal(table.values, [[1.5, 1, 1], [2, 2, 0]])
-        assert table.values.dtype == np.float64
+        learner = Learner()
+        frame = frame({"a": [1.5, 2.0], "b": [1, 2], "c": [True, False]})
+        table = read(frame, learner=learner)
+        assert learner.feature_names_in_.tolist() == ["a", "b", "c"]
+        np.testing.assert_array_equal(table, [[1.5, 1, 1], [2, 2, 0]])
+        assert table.dtype == np.float64
 
     @frames
     def test_missing_values(self, frame):
         table = read(frame({"a": [1.5, None], "b": [None, 2.25]}))
-        np.testing.assert_array_equal(table.values, [[1.5, NAN], [NAN, 2.25]])
+        np.testing.assert_array_equal(table, [[1.5, NAN], [NAN, 2.25]])
 
     @pytest.mark.parametrize("kind", ["pandas nullable", "pandas pyarrow", "polars", "pyarrow"])
     def test_missing_integers_and_booleans(self, kind):
@@ -160,7 +158,7 @@ class TestFrames:
             {"a": pd.array(data["a"], "Int64"), "b": pd.array(data["b"], "boolean")}
         )}[kind]  # fmt: skip
         table = read(frame({"a": [2**53, None], "b": [None, True]}))
-        np.testing.assert_array_equal(table.values, [[2.0**53, NAN], [NAN, 1]])
+        np.testing.assert_array_equal(table, [[2.0**53, NAN], [NAN, 1]])
 
     @pytest.mark.parametrize("kind", ["pandas nullable", "pandas pyarrow", "polars", "pyarrow"])
     def test_integers_beyond_2_to_the_53(self, kind):
@@ -169,7 +167,7 @@ class TestFrames:
             return FRAMES[kind]({"a": values})
 
         table = read(frame([2**53 + 2, None, 2**60]))
-        np.testing.assert_array_equal(table.values, [[2.0**53 + 2], [NAN], [2.0**60]])
+        np.testing.assert_array_equal(table, [[2.0**53 + 2], [NAN], [2.0**60]])
         with pytest.raises(ValueError, match=f"X's column 'a' holds .* {2**53 + 1}: .* Subtract"):
             read(frame([2**53 + 1, None, 2**60]))
 
@@ -177,21 +175,21 @@ class TestFrames:
     @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.bool_, np.int64])
     def test_what_float32_holds_becomes_float32(self, frame, dtype):
         column = np.array([0, 1], dtype)
-        assert values(frame({"a": column, "b": column})).dtype == np.float32
+        assert read(frame({"a": column, "b": column})).dtype == np.float32
 
     @frames
     @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint64])
     def test_one_column_of_larger_values_makes_float64(self, frame, dtype):
         large = np.array([2**24 + 1, 1], dtype)
         table = read(frame({"a": np.array([0, 1], np.float32), "b": large}))
-        np.testing.assert_array_equal(table.values, [[0, 2**24 + 1], [1, 1]])
-        assert table.values.dtype == np.float64
+        np.testing.assert_array_equal(table, [[0, 2**24 + 1], [1, 1]])
+        assert table.dtype == np.float64
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_pandas_of_one_float_type_is_not_copied(self, dtype):
         block = np.arange(6, dtype=dtype).reshape(3, 2)
         X = pd.DataFrame(block, columns=["a", "b"], copy=False)
-        assert np.shares_memory(values(X), X.to_numpy(copy=False))
+        assert np.shares_memory(read(X), X.to_numpy(copy=False))
 
     @pytest.mark.parametrize("X", [
         pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}),
@@ -200,14 +198,15 @@ class TestFrames:
         pl.DataFrame({"a": [1.0, 2.0], "b": [None, None]}, {"a": pl.Float64, "b": pl.String}),
     ], ids=["polars", "pyarrow", "pandas", "polars string"])  # fmt: skip
     def test_columns_without_any_value_may_have_any_type(self, X):
-        np.testing.assert_array_equal(values(X), [[1, NAN], [2, NAN]])
+        np.testing.assert_array_equal(read(X), [[1, NAN], [2, NAN]])
 
     def test_names_that_are_no_strings_are_no_names(self):
-        assert read(pd.DataFrame(np.ones((2, 2)))).feature_names is None
+        read(pd.DataFrame(np.ones((2, 2))), learner=(learner := Learner()))
+        assert not hasattr(learner, "feature_names_in_")
 
     def test_pyarrow_in_chunks(self):
         one = pa.table({"a": [1, 2]})
-        assert values(pa.concat_tables([one, one])).ravel().tolist() == [1, 2, 1, 2]
+        assert read(pa.concat_tables([one, one])).ravel().tolist() == [1, 2, 1, 2]
 
     @pytest.mark.parametrize("X", [
         pa.table([[1], [2]], names=["a", "a"]), pd.DataFrame([[1, 2]], columns=["a", "a"]),
@@ -334,7 +333,7 @@ class TestAfterFit:
 
     def test_one_plain_row_is_returned_itself(self, learner):
         X = np.ones((1, 2))
-        assert read_table(X, CPU, estimator=learner, reset=False).values is X
+        assert read_table(X, CPU, estimator=learner, reset=False) is X
 
     @pytest.mark.parametrize("shape", [(1, 3), (4, 1)])
     @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, np.ndarray.tolist])
@@ -350,8 +349,7 @@ class TestAfterFit:
 
     def test_same_names_in_another_library(self, named):
         table = read_table(pl.DataFrame({"a": [3], "b": [4]}), CPU, estimator=named, reset=False)
-        assert table.feature_names == ["a", "b"]
-        assert table.values.tolist() == [[3.0, 4.0]]
+        assert table.tolist() == [[3.0, 4.0]]
 
     @pytest.mark.parametrize("names, message", [
         ("ba", "must be in the same order"), ("ac", "unseen at fit time:\n- c(.|\n)*missing:\n- b"),
@@ -370,32 +368,33 @@ class TestAfterFit:
             read_table(frame, CPU, estimator=learner, reset=False)
 
     def test_fitting_again_without_names_forgets_them(self, named):
-        assert read_table(np.ones((1, 3)), CPU, estimator=named).feature_names is None
+        read_table(np.ones((1, 3)), CPU, estimator=named)
+        assert not hasattr(named, "feature_names_in_")
         assert named.n_features_in_ == 3
 
 
 class TestDevices:
     def test_host_data_are_uploaded_after_they_were_read(self, cupy):
         for X in ([[1, 2]], np.array([[1, 2]]), pl.DataFrame({"a": [1], "b": [2]})):
-            there = values(X, GPU)
+            there = read(X, GPU)
             assert isinstance(there, cupy.ndarray) and there.device.id == 1
             assert there.dtype == np.float32 and there.tolist() == [[1.0, 2.0]]
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_floats_on_the_gpu_are_taken_as_they_are(self, cupy, dtype):
         X = strict_cupy.on_gpu(cupy, np.ones((2, 2), dtype), 1)
-        assert values(X, GPU) is X
+        assert read(X, GPU) is X
 
     def test_integers_on_the_gpu(self, cupy):
         X = strict_cupy.on_gpu(cupy, [[1, 2**24 + 1]], 1)
-        assert values(X, GPU).dtype == np.float64
-        assert values(X[:, :1], GPU).dtype == np.float32
+        assert read(X, GPU).dtype == np.float64
+        assert read(X[:, :1], GPU).dtype == np.float32
 
     @pytest.mark.parametrize("device", [CPU, SIMULATOR])
     def test_data_on_the_gpu_are_copied_down_when_asked(self, cupy, device):
         X = strict_cupy.on_gpu(cupy, [[1.5, 2.0]], 1)
-        assert type(values(X, device)) is np.ndarray
-        assert values(X, device).tolist() == [[1.5, 2.0]]
+        assert type(read(X, device)) is np.ndarray
+        assert read(X, device).tolist() == [[1.5, 2.0]]
 
 
 class TestResults:
@@ -429,20 +428,20 @@ class TestTorch:
 
     def test_floats_are_not_copied(self, torch):
         X = torch.ones((2, 3), dtype=torch.float32)
-        X_read = values(X)
+        X_read = read(X)
         assert type(X_read) is np.ndarray and X_read.dtype == np.float32
         assert X_read.__array_interface__["data"][0] == X.data_ptr()
 
     @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "bfloat16"])
     def test_other_types(self, torch, dtype):
         X = torch.ones((2, 3), dtype=getattr(torch, dtype))
-        np.testing.assert_array_equal(values(X), np.ones((2, 3), np.float32), strict=True)
+        np.testing.assert_array_equal(read(X), np.ones((2, 3), np.float32), strict=True)
 
     def test_gradients_do_not_matter(self, torch):
-        assert values(torch.ones((2, 3), requires_grad=True)).shape == (2, 3)
+        assert read(torch.ones((2, 3), requires_grad=True)).shape == (2, 3)
 
     def test_upload(self, torch, cupy):
-        there = values(torch.ones((2, 3)), GPU)
+        there = read(torch.ones((2, 3)), GPU)
         assert isinstance(there, cupy.ndarray) and there.device.id == 1
 
     @pytest.mark.parametrize("device", [CPU, GPU])
@@ -476,10 +475,10 @@ class TestRealGPU:
 
         X = cupy.asarray(np.array([[0, 1], [1, 0]]).astype(dtype))
         table = read(X, Device("cuda", 0))
-        assert isinstance(table.values, cupy.ndarray)
-        assert table.values.get().tolist() == [[0, 1], [1, 0]]
-        assert isinstance(to_input_library(table.values, X), cupy.ndarray)
-        assert values(X, CPU).tolist() == [[0, 1], [1, 0]]
+        assert isinstance(table, cupy.ndarray)
+        assert table.get().tolist() == [[0, 1], [1, 0]]
+        assert isinstance(to_input_library(table, X), cupy.ndarray)
+        assert read(X, CPU).tolist() == [[0, 1], [1, 0]]
 
     @pytest.mark.parametrize("X, error, message", WRONG_TABLES.values(), ids=WRONG_TABLES)
     def test_bad_tables(self, X, error, message):
@@ -493,7 +492,7 @@ class TestRealGPU:
         if not torch.cuda.is_available():
             pytest.skip("torch has no CUDA")
         X = torch.ones((2, 3), device="cuda")
-        there = values(X, Device("cuda", 0))
+        there = read(X, Device("cuda", 0))
         assert there.data.ptr == X.data_ptr()
         back = to_input_library(there, X)
         assert back.is_cuda and back.data_ptr() == X.data_ptr()

@@ -34,12 +34,12 @@ def fit(X, categorical_features, device=CPU):
         table = read_features(
             X, device, estimator=learner, categorical_features=categorical_features
         )
-    return learner, table.values
+    return learner, table
 
 
 def again(learner, X, device=CPU):
     with device.active():
-        return read_features(X, device, estimator=learner, reset=False).values
+        return read_features(X, device, estimator=learner, reset=False)
 
 
 def categories(learner):
@@ -81,7 +81,7 @@ class TestWithoutCategories:
     @pytest.mark.parametrize("X", TABLES.values(), ids=TABLES)
     def test_the_table_is_that_of_read_table(self, X, chosen):
         learner, values = fit(X, chosen)
-        plain = read_table(X, CPU, estimator=Learner()).values
+        plain = read_table(X, CPU, estimator=Learner())
         np.testing.assert_array_equal(values, plain, strict=True)
         assert learner._categories is None and learner.is_categorical_ is None
         assert np.shares_memory(values, plain) == (isinstance(X, np.ndarray) and plain is X or (

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from gpuens.devices import sparse_tables
 from gpuens.devices.placement import CPU, gpu_of, is_streamed, on_host
-from gpuens.inputs import binning, sparse_bins, sparse_codes
+from gpuens.inputs import binning, sparse, sparse_bins
 from gpuens.inputs.arrays import to_input_library
 from gpuens.inputs.binning import Binner
 from gpuens.inputs.sparse import read_sparse
@@ -150,7 +150,7 @@ class TestBins:
     @pytest.mark.parametrize("case", ["plain", "weighted", "sampled", "sampled and weighted"])
     def test_those_of_dense_tables(self, max_bins, dtype, case, monkeypatch):
         monkeypatch.setattr(sparse_bins, "ENTRIES_AT_ONCE", 900)
-        monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", N * 9)
+        monkeypatch.setattr(sparse, "CELLS_OF_ENTRY", N * 9)
         if "sampled" in case:
             monkeypatch.setattr(binning, "SAMPLE_SIZE", 300)
         X = HARD.astype(dtype)
@@ -163,7 +163,7 @@ class TestBins:
         codes, dense = found.codes_of(table, CPU), expected.transform(X, CPU)
         np.testing.assert_array_equal(codes.rows, dense.rows, strict=True)
         np.testing.assert_array_equal(codes.columns, dense.columns, strict=True)
-        monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", 0)
+        monkeypatch.setattr(sparse, "CELLS_OF_ENTRY", 0)
         few = found.codes_of(table, CPU)
         assert isinstance(few, SparseCodes)
         codes, feature = few.with_features(np.array([8, -1, 3, 8], np.int32))

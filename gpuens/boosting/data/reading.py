@@ -207,7 +207,7 @@ class ReadsRows(BoostingParameters):
                 categorical_features=self.categorical_features,
                 name=X,
                 workers=workers,
-            ).values
+            )
             if workers is not ONE_WORKER:
                 values = agreed_table(values, self, workers)
         elif fit and reset:
