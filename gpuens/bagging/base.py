@@ -98,7 +98,7 @@ def mean_of_trees(forest: Forest, member: Any, X: Any, device: Device) -> Any:
     float64, shape (n_rows, width), on the device
     """
     with using_threads(threads_of(member.n_jobs)):
-        table = read_table_of_trees(X, device, estimator=member, reset=False).values
+        table = read_table_of_trees(X, device, estimator=member, reset=False)
         return forest.raw_predict(table, device).T / forest.n_trees
 
 
@@ -304,7 +304,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         if forest is not None:
             member = self.estimators_[0]
             with using_threads(threads_of(member.n_jobs)):
-                table = read_table_of_trees(values, device, estimator=member, reset=False).values
+                table = read_table_of_trees(values, device, estimator=member, reset=False)
                 nothing = np.empty((0, 0))
                 trees = OutOfBagTrees(table, self._counts_of, nothing, (), width, device, workers)
                 trees.add(0, forest)
@@ -371,7 +371,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         def read(X: Any, device: Device, name: str) -> Any:
             sparse = input_tags(self.estimator_).sparse
             values = read_features(X, device, estimator=self, reset=False, sparse=sparse)
-            return read_table_of_trees(values, device, estimator=member, reset=False).values
+            return read_table_of_trees(values, device, estimator=member, reset=False)
 
         of_member = member._sum_of_trees()
         n_trees = forest.n_trees

@@ -167,7 +167,7 @@ class Reader:
             categorical_features=self.categorical_features,
             name=f"Batch {number}",
         )
-        return to_numpy(table.values)
+        return to_numpy(table)
 
 
 class _CutPointSample:

@@ -84,9 +84,9 @@ def test_kinds_of_codes():
     """Zeros are left out on the CPU where they are many."""
     narrow, wide = (read_features(t, CPU, estimator=GradientBoostingRegressor())
                     for t in (S, scipy.sparse.csr_array((N, 9))))  # fmt: skip
-    assert not sparse_codes.stays_sparse(narrow, CPU)
-    assert sparse_codes.stays_sparse(wide, CPU)
-    assert not sparse_codes.stays_sparse(wide, placement.SIMULATOR)
+    assert not sparse.stays_sparse(narrow, CPU)
+    assert sparse.stays_sparse(wide, CPU)
+    assert not sparse.stays_sparse(wide, placement.SIMULATOR)
 
 
 @pytest.mark.usefixtures("either_codes")
