@@ -138,7 +138,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
 
     def _train(self, given: list[EvalSet], loss: Loss, init: Any) -> Any:
         """Train on the first of the sets and evaluate on the others; returns the estimator."""
-        if isinstance(loss, SurvivalLoss):
+        if isinstance(loss, SurvivalLoss) and isinstance(loss, self._losses):
             given = with_times(given, loss, self)
         arrays: dict[str, Any] = {}
         for rows in given:
