@@ -117,19 +117,8 @@ def _is_pair(entry: Any) -> bool:
 
 
 def check_estimators(owner: NamedEstimators, kind: str | None) -> None:
-    """Check the parameter ``estimators``.
-
-    Parameters
-    ----------
-    owner : NamedEstimators
-    kind : "classifier", "regressor" or None
-        What the estimators must be; None for either.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The message names the entry, its value and the allowed ones.
-    """
+    """Check the parameter ``estimators``, all of one kind ("classifier", "regressor", None for
+    either). Errors name the entry, its value and the allowed ones."""
     entries = owner.estimators
     if not pairs_of(entries):
         raise ValueError(
@@ -217,17 +206,10 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
         validate_data(self, X, reset=False, skip_check_array=True)
 
     def _metadata(self, sample_weight: Any, others: dict[str, Any], **consumed: Any) -> Metadata:
-        """Collect the arguments of each kept member's ``fit`` other than X and y.
-
-        ``consumed`` are arguments of ``fit`` that are not for members.
-
-        Raises
-        ------
-        ValueError
-            ``others`` is not empty, and metadata routing is not enabled.
-        sklearn.exceptions.UnsetMetadataPassedError
-            It is enabled, and a member has not set whether it requests them.
-        """
+        """Collect the arguments of each kept member's ``fit`` other than X and y, ``consumed``
+        being those that are not for members. Raises a ValueError for ``others`` where metadata
+        routing is not enabled; where it is, scikit-learn reports members that have not set what
+        they request."""
         routed = routing_enabled()
         if others and not routed:
             raise ValueError(

@@ -393,19 +393,8 @@ class Stacking(Combination):
 
 
 def check_stacking_parameters(stack: Any, groups: Any) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
-
-    Parameters
-    ----------
-    stack : StackingClassifier or StackingRegressor
-    groups : object
-        The argument of ``fit``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    """Check the parameters that do not depend on data, and ``groups``; ``device`` is checked where
+    it is resolved."""
     check_estimators(stack, stack._member_kind)
     check_folds(stack.cv)
     check_rules(stack, RULES)

@@ -298,18 +298,8 @@ def check_eval_set(eval_set: Any, weights: Any) -> None:
 
 
 def check_voting_parameters(vote: Any, kind: str) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
-
-    Parameters
-    ----------
-    vote : VotingClassifier or VotingRegressor
-    kind : "classifier" or "regressor"
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    """Check the parameters that do not depend on data; ``device`` is checked where it is
+    resolved."""
     check_estimators(vote, kind)
     check_rules(vote, RULES)
     given_weights(vote)
@@ -340,17 +330,8 @@ def learns_weights(weights: Any) -> bool:
 
 
 def given_weights(vote: Any) -> np.ndarray | None:
-    """Return the weights of the members that are not dropped, None if they are learned.
-
-    Returns
-    -------
-    float64 ndarray, shape (n_members,), or None
-
-    Raises
-    ------
-    ValueError
-        Wrong word, length or values.
-    """
+    """Return the weights of the members that are not dropped, None if they are learned. Raises a
+    ValueError for a wrong word, length or values."""
     weights, entries = vote.weights, vote.estimators
     kept = np.array([not is_dropped(entry) for _, entry in entries])
     if weights is None:
