@@ -28,14 +28,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Returns
-    -------
-    int
-        The exit status: 0, 2 after an error in the input (one line on standard error says what
-        to do), 130 after Ctrl-C.
-    """
+    """Run one command. Return the exit status: 0, 2 after an error in the input (one line on
+    standard error says what to do), 130 after Ctrl-C."""
     options = _parser().parse_args(argv)
     from . import saved_models, training  # the estimators take a second to import
 

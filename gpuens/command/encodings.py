@@ -50,21 +50,9 @@ class Text(NamedTuple):
 
 
 def decode(data: bytes, encoding: str | None, path: object) -> Text:
-    """Return the text of a file that may be compressed.
-
-    Parameters
-    ----------
-    encoding : str or None
-        None: what the byte order mark says, else UTF-8 or UTF-16 if the bytes are, else
-        Windows-1252.
-    path : object
-        Names the file in errors.
-
-    Raises
-    ------
-    CommandError
-        The file is damaged, is not text, or is not in the encoding.
-    """
+    """Return the text of a file that may be compressed, in ``encoding`` or, if None, what the byte
+    order mark says, else UTF-8 or UTF-16 if the bytes are, else Windows-1252. Raises a CommandError
+    if the file is damaged, is not text, or is not in the encoding."""
     data = _decompressed(data, path)
     for signature, kind in _OTHERS.items():
         if data.startswith(signature):

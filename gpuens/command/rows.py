@@ -41,10 +41,7 @@ def plain_name(name: str) -> str:
 
 
 class TextRecords(NamedTuple):
-    """A table of text.
-
-    Empty cells are null; there are no other nulls.
-    """
+    """A table of text. Empty cells are null; there are no other nulls."""
 
     names: list[str]
     columns: list[Any]
@@ -54,21 +51,8 @@ class TextRecords(NamedTuple):
 
 
 def read_records(data: bytes, path: object, separator: str | None) -> TextRecords:
-    """Read a table.
-
-    Parameters
-    ----------
-    data : bytes
-        Text in UTF-8.
-    path : object
-        Names the file in errors.
-
-    Raises
-    ------
-    CommandError
-        The separator is ambiguous; there are no rows; a row has more cells than the header; a
-        quote is misplaced.
-    """
+    """Read a table in UTF-8; ``path`` names it in errors. Raises a CommandError if the separator is
+    ambiguous, there are no rows, a row has more cells than the header, or a quote is misplaced."""
     data, layout = _laid_out(data, path, separator)
     if layout.dialect.escape:  # \\N is a missing cell where backslashes escape
         s = re.escape(layout.dialect.separator.encode())

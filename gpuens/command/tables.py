@@ -21,20 +21,9 @@ COMPRESSED = ".gz"
 
 @dataclass
 class FileTable:
-    """The columns of a file.
-
-    Parameters
-    ----------
-    path : path
-    names : list of str
-        Composed, and without blanks around them. Several columns may have the same name.
-    columns : list of arrow arrays
-        Text with null for empty cells, or of other types from typed files.
-    separator : str
-        Of the cells; empty for typed files.
-    notes : list of str
-        How the file was understood.
-    """
+    """The columns of a file, arrow arrays, with names that may repeat: text with null for empty
+    cells, or other types from typed files, whose separator is empty. ``notes`` say how it was
+    understood."""
 
     path: Path
     names: list[str]
@@ -49,12 +38,7 @@ class FileTable:
         return self.columns[self.names.index(plain_name(name))]
 
     def require_unique(self, names: Sequence[str]) -> None:
-        """Check that there is one column of each name.
-
-        Raises
-        ------
-        CommandError
-        """
+        """Raise a CommandError unless there is one column of each name."""
         for name in names:
             at = [k + 1 for k, n in enumerate(self.names) if n == plain_name(name)]
             if len(at) > 1:

@@ -48,10 +48,7 @@ class ColumnType:
 
 
 class ColumnReading(NamedTuple):
-    """A column that was read.
-
-    There are several of a column whose cells can mean several things.
-    """
+    """A column that was read; several where its cells can mean several things."""
 
     type: ColumnType
     values: Any
@@ -67,16 +64,8 @@ class ColumnReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """The options of a command about a file; None where the file decides.
-
-    Parameters
-    ----------
-    separator, encoding : str or None
-    decimal : {".", ","} or None
-    dates : {"day-first", "month-first", "year-first", "none"} or None
-    missing : tuple of str or None
-        The words that count as missing, in all columns, and no others.
-    """
+    """The options of a command about a file; None where the file decides. ``missing`` are the words
+    that count as missing, in all columns, and no others."""
 
     separator: str | None = None
     encoding: str | None = None
