@@ -340,30 +340,12 @@ def brute_force(
     weight: Array | None = None,
     keep_rows: bool = False,
 ) -> tuple[Array, Array | None]:
-    """Replace features of all rows by the values of each point, predict, and average.
+    """Replace features of all rows by the values of each point (by the position of the feature),
+    predict, and average by the weights.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    points : sequence of mappings
-        Values by the position of the feature.
-    method : str
-        The method of the estimator.
-    weight : float64, shape (n_rows,), on the device of the columns, or None
-    keep_rows : bool
-        Whether to keep what is predicted for each row.
-
-    Returns
-    -------
-    average : float64, shape (n_outputs, n_points)
-    individual : float64, shape (n_outputs, n_rows, n_points), or None
-        Both on the device of the columns.
-
-    Raises
-    ------
-    MemoryError
-        The predictions of all rows would not fit.
-    """
+    Returns the average, float64 (n_outputs, n_points), and with ``keep_rows`` the predictions,
+    (n_outputs, n_rows, n_points), else None; both on the device of the columns. Raises a
+    MemoryError if the predictions of all rows would not fit."""
     device, n_rows = columns.device, columns.shape[0]
     averages, individual = [], None
     for first in range(0, len(points), columns.most_copies):

@@ -19,13 +19,8 @@ PLOTTING_POSITION = 0.4
 
 @dataclass(frozen=True)
 class Axis:
-    """The grid values of one feature.
-
-    feature : int
-    values : ndarray, shape (n_values,), NumPy
-        Numbers, or text as objects; as the user gave them, or ascending. NaN is missing.
-    is_categorical : bool
-    """
+    """The grid values of one feature, NumPy: numbers, or text as objects; as the user gave them, or
+    ascending. NaN is missing."""
 
     feature: int
     values: np.ndarray
@@ -34,15 +29,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class GridSettings:
-    """Settings by which grid values are chosen.
-
-    percentiles : (float, float)
-        Of the feature, as shares: the ends of the grid.
-    resolution : int
-        Most values of a numeric feature; if it has fewer different ones, these.
-    custom : mapping of int to array
-        Values of some features by position.
-    """
+    """Settings by which grid values are chosen: the ends of the grid as ``percentiles`` of the
+    feature, ``resolution``, the most values of a numeric feature, and ``custom`` values by
+    position."""
 
     percentiles: tuple[float, float]
     resolution: int
@@ -53,13 +42,9 @@ def grid_settings(
     percentiles: Any, grid_resolution: Any, custom_values: Any, features: Sequence[Any],
     positions: Sequence[int],
 ) -> GridSettings:  # fmt: skip
-    """Check the user's settings of the grid.
-
-    ``custom_values`` has the features as the user wrote them for its keys; others do not count.
-
-    Raises a ValueError if the percentiles are not two shares in ascending order, there are fewer
-    than two points, or custom values are empty or not a one-dimensional array.
-    """
+    """Check the user's settings of the grid; ``custom_values`` has the features as the user wrote
+    them for its keys. Raises a ValueError if the percentiles are not two shares in ascending order,
+    there are fewer than two points, or custom values are empty or not a one-dimensional array."""
     ends = tuple(percentiles) if isinstance(percentiles, (tuple, list, np.ndarray)) else ()
     numbers = all(isinstance(p, Real) and not isinstance(p, bool) for p in ends)
     if len(ends) != 2 or not numbers or not 0 <= ends[0] < ends[1] <= 1:
