@@ -38,19 +38,9 @@ AVERAGES = ("nothing", "scores", "predictions")
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The reading of rows.
-
-    Parameters
-    ----------
-    single : bool
-        Values are rounded to float32.
-    missing : float
-        A value that is missing like NaN; NaN for none.
-    zero_missing : int64, shape (n,)
-        Features whose values up to ``TINY`` are missing.
-    below_zero : bool
-        Whether a category between -1 and 0 is an unknown one; otherwise it is 0.
-    """
+    """The reading of rows: whether values are rounded to float32, a value that is ``missing`` like
+    NaN, the features whose values up to ``TINY`` are missing, and whether a category between -1 and
+    0 is an unknown one (``below_zero``), not 0."""
 
     single: bool
     missing: float
