@@ -43,15 +43,8 @@ UNSAVED = ("callbacks",)
 
 
 class Encoder:
-    """Collects the entries and arrays of one model.
-
-    Attributes
-    ----------
-    entries : list
-    arrays : dict of ndarray
-    format : int
-        The oldest format that has what they need.
-    """
+    """Collects the entries and arrays of one model, and the oldest format that has what they
+    need."""
 
     def __init__(self) -> None:
         self.entries: list[list[Any]] = []
@@ -62,13 +55,8 @@ class Encoder:
         self._alive: list[Any] = []  # a number of an object is its own only while it lives
 
     def encode(self, value: Any, where: str) -> Any:
-        """Return the JSON value that represents a value, and add its entries.
-
-        Raises
-        ------
-        TypeError
-            A file cannot hold the value; the message says where it is.
-        """
+        """Return the JSON value that represents a value, and add its entries. Raises a TypeError,
+        which says where, if a file cannot hold it."""
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if type(value) is float:
@@ -191,14 +179,7 @@ _FLOATS = {"nan", "inf", "-inf"}
 
 
 class Decoder:
-    """Builds the objects of a list of entries.
-
-    Parameters
-    ----------
-    arrays : dict of ndarray
-    trusted : sequence of str
-        Full names of the classes that skops may make.
-    """
+    """Builds the objects of a list of entries; ``trusted`` are the classes that skops may make."""
 
     def __init__(self, arrays: dict[str, np.ndarray], trusted: Sequence[str]) -> None:
         self.arrays = arrays
@@ -220,13 +201,8 @@ class Decoder:
         }
 
     def decode(self, entries: Any) -> Any:
-        """Return the object of the last entry.
-
-        Raises
-        ------
-        ModelFileError
-            An entry, which is named, is invalid.
-        """
+        """Return the object of the last entry. Raises a ModelFileError, which names the entry, if
+        one is invalid."""
         require(isinstance(entries, list) and entries, "entries is not a list, or an empty one")
         for number, entry in enumerate(entries):
             known = isinstance(entry, list) and entry and isinstance(entry[0], str)
