@@ -376,15 +376,8 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
 
 
 def check_classifier(base: Any) -> None:
-    """Check that boosting by weights can work with a base estimator.
-
-    Raises
-    ------
-    TypeError
-        It is a regressor.
-    ValueError
-        Its ``fit`` takes no weights.
-    """
+    """Raise a TypeError if a base estimator is a regressor, a ValueError if its ``fit`` takes no
+    weights."""
     check_not_regressor(base, "AdaBoostRegressor")
     if not has_fit_parameter(base, "sample_weight"):
         raise ValueError(
