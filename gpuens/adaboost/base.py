@@ -44,14 +44,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..trees.on_host import growth_on_host
-from .learners import (
-    AnyLearners,
-    TreeLearners,
-    are_trees,
-    member_seeds,
-    read_any,
-    trees_of,
-)
+from .learners import AnyLearners, TreeLearners, are_trees, member_seeds, read_any, trees_of
 from .rounds import R2, AdaBoostResult, RowWeights, Samme, boost
 
 RULES = {

@@ -25,10 +25,7 @@ from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import ADABOOST, AdaBoost, check_classifier, check_regressor
-from .learners import (
-    class_numbers,
-    numbers_of,
-)
+from .learners import class_numbers, numbers_of
 from .rounds import R2, Samme
 
 _OF_CLASSES = {

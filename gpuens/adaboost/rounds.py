@@ -16,14 +16,7 @@ from sklearn.base import ClassifierMixin
 
 from ..devices.placement import Device, module_of
 from ..estimators.nothing_learned import warn_user
-from ..estimators.training import (
-    FINISHED,
-    Evaluation,
-    Rounds,
-    TrainingPlan,
-    TrainingResult,
-    train,
-)
+from ..estimators.training import FINISHED, Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import EXP_MAX, exp, log

@@ -24,15 +24,7 @@ from ..devices.placement import Device
 from ..estimators.base import Savable
 from ..inputs.arrays import require_shape
 from ..members.fitting import input_tags
-from ..members.rows import (
-    Fit,
-    MemberRows,
-    Metadata,
-    TrainingSet,
-    home_of,
-    readable,
-    run_fits,
-)
+from ..members.rows import Fit, MemberRows, Metadata, TrainingSet, home_of, readable, run_fits
 
 DROPPED = "drop"
 """Replaces an estimator that takes no part."""

@@ -136,13 +136,7 @@ class Stacking(Combination):
     device: str = "auto"
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        **fit_params: Any,
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **fit_params: Any
     ) -> Any:
         """Fit the members and the meta-model.
 

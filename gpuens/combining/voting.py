@@ -31,14 +31,7 @@ from ..members.rows import MemberRows
 from .voting_base import VOTING, Voting
 
 
-@documented(
-    VOTING,
-    voting="",
-    score="R² score",
-    loss="squared error",
-    flatten="",
-    attributes="",
-)
+@documented(VOTING, voting="", score="R² score", loss="squared error", flatten="", attributes="")
 @dataclass(kw_only=True, eq=False, repr=False)
 class VotingRegressor(ScoresValues, RegressorMixin, Voting):
     """The weighted mean of regressors of any kind.

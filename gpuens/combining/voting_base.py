@@ -107,13 +107,7 @@ class Voting(Combination):
     """Kind of the members: "classifier" or "regressor"."""
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        **fit_params: Any,
+        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, **fit_params: Any
     ) -> Any:
         """Fit the members, and learn their weights if ``weights`` requires it.
 

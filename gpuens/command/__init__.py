@@ -33,11 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     from . import saved_models, training  # the estimators take a second to import
 
-    run = {
-        "fit": training.run,
-        "predict": saved_models.run_predict,
-        "info": saved_models.run_info,
-    }[options.command]
+    run = {"fit": training.run, "predict": saved_models.run_predict, "info": saved_models.run_info}[
+        options.command
+    ]
     try:
         run(options)
     except (CommandError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:

@@ -17,13 +17,7 @@ from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees, described
 from ..inputs.arrays import resolve_device, to_input_library
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
-from .values import (
-    expected_value,
-    interaction_values,
-    program_of,
-    shapley_values,
-    values_against,
-)
+from .values import expected_value, interaction_values, program_of, shapley_values, values_against
 
 AUTO, PATH_DEPENDENT, INTERVENTIONAL = "auto", "tree_path_dependent", "interventional"
 

@@ -83,10 +83,7 @@ def _document(model: Additive) -> dict[str, Any]:
             "gradient_booster": {
                 "name": "gbtree",
                 "model": {
-                    "gbtree_model_param": {
-                        "num_parallel_tree": "1",
-                        "num_trees": str(len(trees)),
-                    },
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
                     "iteration_indptr": list(range(0, len(trees) + 1, n_outputs)),
                     "tree_info": [tree.output for tree in trees],
                     "trees": [_tree(i, tree, model) for i, tree in enumerate(trees)],

@@ -41,12 +41,7 @@ from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, r
 from ..kernels.scalars.isolation import average_path_length
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
-from ..trees.sharing import (
-    device_to_grow_on,
-    device_to_read_on,
-    require_shareable,
-    rows_of_workers,
-)
+from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable, rows_of_workers
 from ..trees.trees import ExtraTreeRegressor
 from .growing import Progress, warn_of_interruption
 from .isolation_trees import IsolationScores, depth_limit, grow_isolation_trees, local_features

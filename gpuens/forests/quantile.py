@@ -18,12 +18,7 @@ from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
-from ..kernels.leaves.quantiles import (
-    SHARE_MASK,
-    LeafTargets,
-    least_shares,
-    quantile_of_leaves,
-)
+from ..kernels.leaves.quantiles import SHARE_MASK, LeafTargets, least_shares, quantile_of_leaves
 from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.collective import Workers
 from ..kernels.runtime.cpu.team import get_threads
@@ -150,10 +145,7 @@ DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", defau
 
 
 @documented(
-    FOREST,
-    bins="255",
-    bootstrap="True",
-    **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES},
+    FOREST, bins="255", bootstrap="True", **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES}
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):

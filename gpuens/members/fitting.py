@@ -18,15 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from ..devices.lazy_tables import require_in_memory
-from ..devices.placement import (
-    CPU,
-    Device,
-    gpu_of,
-    is_sparse,
-    on_host,
-    resolve_device,
-    to_numpy,
-)
+from ..devices.placement import CPU, Device, gpu_of, is_sparse, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
 from ..inputs.arrays import is_frame, read_table, require_readable, require_shape, require_two_axes

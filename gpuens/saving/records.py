@@ -322,11 +322,7 @@ RECORDS = {
         ("single", "base_last", "scale", "averages", "rounds", "link", "slope"),
         _check_finish,
     ),
-    "Forest": Record(
-        Forest,
-        FOREST_FIELDS,
-        _check_forest,
-    ),
+    "Forest": Record(Forest, FOREST_FIELDS, _check_forest),
     "IsolationScores": Record(IsolationScores, ("forest", "n_draws"), _check_isolation_scores),
     "KnownCategories": Record(
         KnownCategories,
