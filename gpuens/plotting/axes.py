@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from textwrap import fill
 from typing import Any
 
@@ -23,6 +22,17 @@ NAME_WIDTH = 40
 """Characters in a line of a name."""
 SEQUENTIAL = "cividis"
 """A colour map that looks the same to colour-blind readers (Nunez et al., PLOS ONE 13, 2018)."""
+
+
+DRAWN = """ax : matplotlib axes, default=None
+        None: new ones.
+    **kwargs
+        Of the <artist>, as ``Axes.<by>`` takes them.
+
+    Returns
+    -------
+    <display>"""
+"""The end of the documentation of what draws."""
 
 
 def pyplot() -> Any:
@@ -112,13 +122,6 @@ def finite(values: Any, name: str) -> np.ndarray:
         wrong = array[~np.isfinite(array)].flat[0]
         raise ValueError(f"{name} must hold finite numbers, got {wrong}.")
     return array
-
-
-def whole_number(value: Any, name: str, least: int) -> int:
-    """Return an integer that is at least ``least``, or raise a ValueError."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
-    return int(value)
 
 
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
