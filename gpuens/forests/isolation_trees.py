@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,11 +108,12 @@ def _go_on(first: int, forest: Forest, records: Any) -> bool:
     return False
 
 
+@dataclass(frozen=True, eq=False)
 class DrawnRows:
     """The rows of a table that are in some sample: their ascending numbers, and their values."""
 
-    def __init__(self, numbers: np.ndarray, values: np.ndarray) -> None:
-        self.numbers, self.values = numbers, values
+    numbers: np.ndarray
+    values: np.ndarray
 
     @classmethod
     def of_workers(cls, values: Any, samples: list[np.ndarray], workers: Workers) -> DrawnRows:
@@ -252,13 +253,13 @@ SCORED_TOGETHER = 2**16
 _anomaly_score = vectorise(isolation.anomaly_score)
 
 
+@dataclass(eq=False)
 class IsolationScores:
     """The scores of an isolation forest, whose values are path lengths: how normal rows are.
     ``n_draws`` is the number of rows in the sample of a tree."""
 
-    def __init__(self, forest: Forest, n_draws: int) -> None:
-        self.forest = forest
-        self.n_draws = n_draws
+    forest: Forest
+    n_draws: int
 
     def of(self, values: Any, device: Device) -> Any:
         """Return minus the anomaly score of each row, float64 on the device."""

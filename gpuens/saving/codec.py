@@ -29,10 +29,11 @@ from ..devices.placement import to_numpy
 from .attributes import check_learned
 from .file import ModelFileError
 from .records import (
+    CHECKS,
     FORMAT_OF_RECORD,
     LOSSES,
-    NAME_OF_RECORD,
     RECORDS,
+    fields_of_record,
     loss_of_file,
     own_estimator,
     require,
@@ -86,10 +87,10 @@ class Encoder:
                 for key, item in value.items()
             ]
             return ["bunch" if kind is Bunch else "dict", pairs]
-        if kind in NAME_OF_RECORD:
-            name = NAME_OF_RECORD[kind]
+        if kind in CHECKS:
+            name = kind.__name__
             self.format = max(self.format, FORMAT_OF_RECORD.get(name, 1))
-            fields = {f: getattr(value, f) for f in RECORDS[name].fields}
+            fields = {f: getattr(value, f) for f in fields_of_record(kind)}
             return ["record", name, self._fields(fields, where)]
         if LOSSES.get(kind.__name__) is kind:
             return ["loss", kind.__name__, self._fields(vars(value), where)]
@@ -270,13 +271,13 @@ class Decoder:
 
     def _record(self, name: Any, fields: Any) -> Any:
         require(isinstance(name, str) and name in RECORDS, f"there is no record {name!r:.60}")
-        record, values = RECORDS[name], self._fields(fields)
-        require(set(values) == set(record.fields), f"the fields of {name} do not match")
+        kind, values = RECORDS[name], self._fields(fields)
+        require(set(values) == set(fields_of_record(kind)), f"the fields of {name} do not match")
         try:
-            record.check(values)
+            CHECKS[kind](values)
         except ModelFileError as error:
             raise ModelFileError(f"{name}: {error}") from None
-        return record.kind(**values)
+        return kind(**values)
 
     def _estimator(self, name: Any, params: Any, state: Any) -> Any:
         kind = own_estimator(name) if isinstance(name, str) else None
