@@ -11,7 +11,7 @@ from ..boosting.ranker import GradientBoostingRanker as LocalRanker
 from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
 from ..estimators.docstrings import documented
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, OnCluster
+from .on_cluster import OF_CLUSTER, OnCluster, on_cluster
 
 
 class BoostingOnCluster(OnCluster):
@@ -56,26 +56,16 @@ class BoostingOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), others)
 
 
-@documented(OF_CLUSTER, name="GradientBoostingClassifier")
-@dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: ignore[misc]
-    """Gradient boosted classification trees, trained by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalClassifier
-
-
-@documented(OF_CLUSTER, name="GradientBoostingRegressor")
-@dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ignore[misc]
-    """Gradient boosted regression trees, trained by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalRegressor
+GradientBoostingClassifier: type[LocalClassifier] = on_cluster(
+    BoostingOnCluster,
+    LocalClassifier,
+    "Gradient boosted classification trees, trained by the workers of a Dask cluster.",
+)
+GradientBoostingRegressor: type[LocalRegressor] = on_cluster(
+    BoostingOnCluster,
+    LocalRegressor,
+    "Gradient boosted regression trees, trained by the workers of a Dask cluster.",
+)
 
 
 @documented(OF_CLUSTER, name="GradientBoostingRanker")

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import PAGE
+from ..estimators.docstrings import documented
 from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
@@ -127,6 +128,14 @@ class OnCluster:
             drop_axis=1 if example.ndim == 1 else None,
             chunks=(X.chunks[0], *((n,) for n in example.shape[1:])),
         )  # fmt: skip
+
+
+def on_cluster(base: type[OnCluster], local: Any, summary: str, **content: Any) -> Any:
+    """Return the class of an estimator on a cluster, which has the name and the parameters of that
+    of ``gpuens``."""
+    content |= {"_local": local, "__module__": base.__module__, "__doc__": f"{summary}\n\n<shared>"}
+    made = documented(OF_CLUSTER, name=local.__name__)(type(local.__name__, (base, local), content))
+    return dataclass(kw_only=True, eq=False, repr=False)(made)
 
 
 def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
