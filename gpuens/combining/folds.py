@@ -118,7 +118,7 @@ def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarr
         warnings.warn(
             f"cv predicts {left_out} of the {n_rows} rows in no fold: the meta-model learns from "
             "the others only.",
-            stacklevel=5,
+            stacklevel=6,
         )
     return asked[order], order
 
