@@ -21,23 +21,10 @@ columns of text, where they can be classes or categories."""
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The reading of the cells of a column.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``KINDS``, or "empty" for a column without values.
-    decimal : {"", ".", ","}
-        The decimal mark of numbers; empty if none shows it.
-    percent : bool
-        Numbers are percentages: 40% is 0.4.
-    dates : str
-        The format of dates, one of ``dates.FORMATS``; empty for those of typed files.
-    has_hours : bool
-        Some dates have a time.
-    thousands : str
-        What separates thousands in some numbers; empty if nothing does.
-    """
+    """The reading of the cells of a column: its kind, one of ``KINDS`` or "empty"; the decimal mark
+    of numbers, empty if none shows it, and what separates thousands; whether they are percentages
+    (40% is 0.4); the format of dates, one of ``dates.FORMATS``, empty for those of typed files, and
+    whether some have a time."""
 
     kind: str
     decimal: str = ""

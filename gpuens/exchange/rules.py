@@ -74,25 +74,13 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """The way from sums to scores and predictions.
+    """The way from sums, of float32 if ``single``, to scores and predictions.
 
-    Parameters
-    ----------
-    single : bool
-        Sums are float32.
-    base_last : bool
-        The base is added after the trees, to ``scale`` times their sum.
-    scale : float
-    averages : {"nothing", "scores", "predictions"}
-        What is divided by the number of rounds: the sums of the trees, or the scores before the
-        link.
-    rounds : int64, shape (n_rounds + 1,)
-        Round k has the trees ``rounds[k]:rounds[k + 1]``.
-    link : str
-        One of ``LINKS``: from scores to predictions.
-    slope : float
-        Factor on the score in the logistic function.
-    """
+    With ``base_last`` the base is added after the trees, to ``scale`` times their sum. ``averages``
+    is what is divided by the number of rounds: "nothing", "scores" (the sums, before the link) or
+    "predictions". Round k has the trees ``rounds[k]:rounds[k + 1]``. ``link``, one of ``LINKS``,
+    leads from scores to predictions; ``slope`` is a factor on the score in the logistic
+    function."""
 
     single: bool
     base_last: bool

@@ -279,18 +279,9 @@ LONG_LABEL = 4
 
 @dataclass(frozen=True)
 class Panel:
-    """The dependence on one feature or two.
-
-    features : tuple of int
-    names : tuple of str
-    is_categorical : tuple of bool
-    grids : tuple of ndarray
-        The values of each feature.
-    average : float64, shape (n_values,) or (n_values, n_values), or None
-    individual : float64, shape (n_rows, n_values), or None
-    deciles : tuple of float64, shape (9,), or None
-        Of the features that are numbers.
-    """
+    """The dependence on one feature or two: the values of each feature (``grids``), the average at
+    these, the curves of the rows (n_rows, n_values) or None, and the deciles of features that are
+    numbers."""
 
     features: tuple[int, ...]
     names: tuple[str, ...]
