@@ -1,9 +1,13 @@
-"""The types of columns: how their cells are read, as fit found out and predict needs it."""
+"""Tables of files, and the types of their columns: how cells are read, as fit found out and predict
+needs it."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .errors import CommandError
@@ -59,6 +63,40 @@ class Overrides:
     decimal: str | None = None
     dates: str | None = None
     missing: tuple[str, ...] | None = None
+
+
+def plain_name(name: str) -> str:
+    """Return a name composed, and without blanks around it."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+@dataclass
+class FileTable:
+    """The columns of a file, arrow arrays, with names that may repeat: text with null for empty
+    cells, or other types from typed files, whose separator is empty. ``notes`` say how it was
+    understood."""
+
+    path: Path
+    names: list[str]
+    columns: list[Any]
+    separator: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def column(self, name: str) -> Any:
+        return self.columns[self.names.index(plain_name(name))]
+
+    def require_unique(self, names: Sequence[str]) -> None:
+        """Raise a CommandError unless there is one column of each name."""
+        for name in names:
+            at = [k + 1 for k, n in enumerate(self.names) if n == plain_name(name)]
+            if len(at) > 1:
+                raise CommandError(
+                    f"Columns {' and '.join(map(str, at))} of {self.path} are both named {name!r}, "
+                    "but differ. Rename one, or leave both out with --drop."
+                )
 
 
 def overrides_of(options: argparse.Namespace) -> Overrides:
