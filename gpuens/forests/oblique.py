@@ -65,6 +65,18 @@ OBLIQUE = """feature_combinations : float or "auto", default="auto"
     """
 
 
+LEARNED = """
+    feature_combinations_ : float
+        The features of a projection on average.
+    max_features_ : int
+        Projections that a node looks at.
+
+    References
+    ----------
+    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
+    Research 21, 2020."""
+
+
 class Pool(NamedTuple):
     """Projections, and the columns of a training table that they make."""
 
@@ -341,7 +353,7 @@ def _projected(
 
 
 @documented(
-    FOREST,
+    FOREST + LEARNED,
     bins="255",
     bootstrap="True",
     **FOREST_OF_CLASSES | {"features": '"auto"', "further": OBLIQUE},
@@ -352,15 +364,6 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     signs, drawn once for all trees.
 
     <shared>
-    feature_combinations_ : float
-        The features of a projection on average.
-    max_features_ : int
-        Projections that a node looks at.
-
-    References
-    ----------
-    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
-    Research 21, 2020.
 
     Examples
     --------
@@ -380,7 +383,7 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
 
 
 @documented(
-    FOREST,
+    FOREST + LEARNED,
     bins="255",
     bootstrap="True",
     **FOREST_OF_VALUES | {"features": '"auto"', "further": OBLIQUE},
@@ -391,15 +394,6 @@ class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):
     signs, drawn once for all trees.
 
     <shared>
-    feature_combinations_ : float
-        The features of a projection on average.
-    max_features_ : int
-        Projections that a node looks at.
-
-    References
-    ----------
-    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
-    Research 21, 2020.
 
     Examples
     --------
