@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..devices.placement import CPU, to_numpy
 from ..diversity.regression import Spread, correlation_of_models, variance_of_average
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import integer, is_share, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels
 from ..inputs.targets import read_target
@@ -156,8 +155,7 @@ def bias_variance(
     (True, True)
     """
     loss = loss_of(estimator, loss)
-    if not isinstance(rounds, Integral) or isinstance(rounds, bool) or int(rounds) < 2:
-        raise ValueError(f"rounds must be an integer >= 2, got {rounds!r}.")
+    integer(2).check("rounds", rounds)
     rounds, seed = int(rounds), seed_of(random_state)
     columns = columns_of(X, estimator)
     with columns.device.active():
@@ -302,8 +300,7 @@ def split_rows(
         return Split(columns, y, columns, y, np.arange(n_rows))
     if isinstance(test, (tuple, list)) and len(test) == 2:
         return Split(columns, y, *_other_rows(columns, y, test[0], test[1], loss, estimator), None)
-    share = isinstance(test, Real) and not isinstance(test, (Integral, np.bool_))
-    if not (share and 0 < float(test) < 1):
+    if not is_share(test):
         raise ValueError(
             "test must be a share in (0, 1), 'out_of_bag' or a pair (X_test, y_test), got "
             f"{test!r}."

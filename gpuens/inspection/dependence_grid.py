@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import module_of, on_host, to_numpy
+from ..estimators.parameters import integer, is_number
 from ..kernels.runtime.arrays import Array
 from .columns import Columns
 
@@ -46,15 +46,12 @@ def grid_settings(
     them for its keys. Raises a ValueError if the percentiles are not two shares in ascending order,
     there are fewer than two points, or custom values are empty or not a one-dimensional array."""
     ends = tuple(percentiles) if isinstance(percentiles, (tuple, list, np.ndarray)) else ()
-    numbers = all(isinstance(p, Real) and not isinstance(p, bool) for p in ends)
-    if len(ends) != 2 or not numbers or not 0 <= ends[0] < ends[1] <= 1:
+    if len(ends) != 2 or not all(map(is_number, ends)) or not 0 <= ends[0] < ends[1] <= 1:
         raise ValueError(
             "percentiles must be two numbers, 0 <= percentiles[0] < percentiles[1] <= 1, got "
             f"{percentiles!r}."
         )
-    whole = isinstance(grid_resolution, Integral) and not isinstance(grid_resolution, bool)
-    if not whole or grid_resolution < 2:
-        raise ValueError(f"grid_resolution must be an integer >= 2, got {grid_resolution!r}.")
+    integer(2).check("grid_resolution", grid_resolution)
     if custom_values is not None and not isinstance(custom_values, Mapping):
         raise ValueError(
             f"custom_values must be a dict from features to their values, got {custom_values!r}."

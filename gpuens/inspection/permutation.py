@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, on_host, to_numpy
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import COUNT, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import as_classes
 from ..inputs.targets import array_of, read_sample_weight
@@ -109,8 +109,7 @@ def permutation_importance(
             f"estimator must be a fitted estimator with a fit method, got {estimator!r}."
         )
     check_is_fitted(estimator)
-    if not isinstance(n_repeats, Integral) or isinstance(n_repeats, bool) or n_repeats < 1:
-        raise ValueError(f"n_repeats must be an integer >= 1, got {n_repeats!r}.")
+    COUNT.check("n_repeats", n_repeats)
     seed = seed_of(random_state)
     columns = columns_of(X, estimator)
     n_rows, n_features = columns.shape
