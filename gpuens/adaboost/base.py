@@ -121,10 +121,6 @@ ADABOOST = """Parameters
     <attributes>"""
 
 
-def _has_forest(model: Any) -> bool:
-    return hasattr(model, "forest_") or not hasattr(model, "estimator_weights_")
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostParameters:
     """The parameters of the classifier and the regressor."""
@@ -296,7 +292,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             "this package"
         )
 
-    @available_if(_has_forest)
+    @available_if(lambda self: hasattr(self, "forest_") or not hasattr(self, "estimator_weights_"))
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row ends in, where the learners are trees of this package.
 

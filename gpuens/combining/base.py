@@ -51,13 +51,11 @@ def is_dropped(estimator: Any) -> bool:
 
 def pairs_of(estimators: Any) -> list[tuple[str, Any]]:
     """Return the pairs of a list, or nothing if it is not a list of pairs."""
-    if isinstance(estimators, (list, tuple)) and all(map(_is_pair, estimators)):
-        return list(estimators)
-    return []
-
-
-def _is_pair(entry: Any) -> bool:
-    return isinstance(entry, (tuple, list)) and len(entry) == 2 and isinstance(entry[0], str)
+    is_list = isinstance(estimators, (list, tuple)) and all(
+        isinstance(entry, (tuple, list)) and len(entry) == 2 and isinstance(entry[0], str)
+        for entry in estimators
+    )
+    return list(estimators) if is_list else []
 
 
 def check_estimators(owner: Combination, kind: str | None) -> None:

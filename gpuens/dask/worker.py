@@ -73,7 +73,8 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
     X, y, weight, *of_queries = joined(parts)
     further = {n: v for n, v in zip(Part._fields[3:], of_queries, strict=True) if v is not None}
     if before is not None:  # without callbacks
-        model = before.set_params(warm_start=True, **_callbacks_of(model))
+        callbacks = {"callbacks": model.callbacks} if hasattr(model, "callbacks") else {}
+        model = before.set_params(warm_start=True, **callbacks)
     own = model.get_params(deep=False)
     threads = worker.state.nthreads if model.n_jobs is None else model.n_jobs
     model.set_params(n_jobs=threads)
@@ -88,10 +89,6 @@ def fingerprint_of(model: Any) -> tuple[str, ...]:
     """Return the fingerprint of a model, or those of its members."""
     parts = [model] if hasattr(model, "forest_") else model.estimators_
     return tuple(part.forest_.fingerprint() for part in parts)
-
-
-def _callbacks_of(model: Any) -> dict[str, Any]:
-    return {"callbacks": model.callbacks} if hasattr(model, "callbacks") else {}
 
 
 @contextmanager

@@ -205,7 +205,8 @@ def importances_of(estimator: Any) -> tuple[np.ndarray, str]:
             return by_tree[0], LABELS["impurity"]
         splits = by_tree.sum(axis=1) > 0  # the others do not count in feature_importances_ either
         return (by_tree[splits] if splits.any() else by_tree).T, LABELS["impurity"]
-    if _is_parallel(estimator):
+    # Members that are drawn alike have a spread that means something.
+    if hasattr(estimator, "estimators_samples_") and isinstance(estimator.estimators_, list):
         by_member = _of_members(estimator)
         if by_member is not None:
             return by_member, LABELS["impurity"]
@@ -222,12 +223,6 @@ def importances_of(estimator: Any) -> tuple[np.ndarray, str]:
         "pass the result of gpuens.inspection.permutation_importance, which works with any model, "
         "to from_importances."
     )
-
-
-def _is_parallel(estimator: Any) -> bool:
-    """Return whether the members of an ensemble are drawn alike, so that their spread is
-    meaningful."""
-    return hasattr(estimator, "estimators_samples_") and isinstance(estimator.estimators_, list)
 
 
 def _of_members(estimator: Any) -> np.ndarray | None:
