@@ -18,16 +18,6 @@ PLOTTING_POSITION = 0.4
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The grid values of one feature, NumPy: numbers, or text as objects; as the user gave them, or
-    ascending. NaN is missing."""
-
-    feature: int
-    values: np.ndarray
-    is_categorical: bool
-
-
-@dataclass(frozen=True)
 class GridSettings:
     """Settings by which grid values are chosen: the ends of the grid as ``percentiles`` of the
     feature, ``resolution``, the most values of a numeric feature, and ``custom`` values by
@@ -66,18 +56,20 @@ def grid_settings(
 
 def axis_of(
     columns: Columns, feature: int, is_categorical: bool, settings: GridSettings, model: Any
-) -> Axis:
-    """Return the grid of one feature. Raises a ValueError if the feature has an integer type, or
-    was categorical in training, and is not named as categorical; it has no values; its percentiles
-    are too close; custom values are of the wrong type, or categories that training did not have."""
+) -> np.ndarray:
+    """Return the grid values of one feature, NumPy: numbers with NaN for missing ones, or text as
+    objects; as the user gave them, or ascending. Raises a ValueError if the feature has an integer
+    type, or was categorical in training, and is not named as categorical; it has no values; its
+    percentiles are too close; custom values are of the wrong type, or categories that training did
+    not have."""
     known = _training_categories(model, feature)
     label = columns.label(feature)
     if is_categorical:
         custom = settings.custom.get(feature)
         if custom is None:
-            return Axis(feature, _all_categories(columns, feature), True)
+            return _all_categories(columns, feature)
         _require_categories(custom, known, label)
-        return Axis(feature, custom, True)
+        return custom
     if known is not None or columns.is_text(feature):
         raise ValueError(
             f"The column {label} holds categories, which have no percentiles: name it in "
@@ -91,8 +83,8 @@ def axis_of(
         )
     numbers = columns.numbers(feature)
     if feature in settings.custom:
-        return Axis(feature, _as_numbers(settings.custom[feature], numbers.dtype, label), False)
-    return Axis(feature, _percentile_grid(numbers, settings, label), False)
+        return _as_numbers(settings.custom[feature], numbers.dtype, label)
+    return _percentile_grid(numbers, settings, label)
 
 
 def _custom(values: Any, feature: Any) -> np.ndarray:
