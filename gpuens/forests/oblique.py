@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -77,13 +77,8 @@ LEARNED = """
     Research 21, 2020."""
 
 
-class Pool(NamedTuple):
-    """Projections, and the columns of a training table that they make."""
-
-    projections: Projections
-    table: CartTable
-
-
+Pool = tuple[Projections, CartTable]
+"""Projections, and the columns of a training table that they make."""
 Pools = dict[tuple[float, str], Pool]
 """Pools of the same rows, by the features of a projection and the device."""
 
@@ -289,7 +284,7 @@ class ObliqueTrees(ForestOfTrees):
                     **settings,
                 )
             )
-        return Pool(projections, side_by_side(parts))
+        return projections, side_by_side(parts)
 
     def _drawn(self, values: Array, weight: np.ndarray | None, combines: np.ndarray) -> Projections:
         """Return the projections, in a warm start those of the existing trees."""
