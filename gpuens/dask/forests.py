@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 from ..bagging import bagging as bags
 from ..bagging.parameters import check_bagging_parameters
-from ..estimators.docstrings import documented
 from ..forests import forests as local
 from ..forests.isolation import IsolationForest as LocalIsolationForest
 from ..forests.isolation import check_isolation_parameters
 from ..trees.parameters import check_tree_parameters
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, OnCluster, on_cluster
+from .on_cluster import OnCluster, on_cluster
 
 
 class TreesOnCluster(OnCluster):
@@ -59,49 +58,50 @@ class TreesOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
-RandomForestClassifier: type[local.RandomForestClassifier] = on_cluster(
-    TreesOnCluster,
-    local.RandomForestClassifier,
-    "A random forest for classification, grown by the workers of a Dask cluster.",
-)
-RandomForestRegressor: type[local.RandomForestRegressor] = on_cluster(
-    TreesOnCluster,
-    local.RandomForestRegressor,
-    "A random forest for regression, grown by the workers of a Dask cluster.",
-)
-ExtraTreesClassifier: type[local.ExtraTreesClassifier] = on_cluster(
-    TreesOnCluster,
-    local.ExtraTreesClassifier,
-    "Extremely randomised trees for classification, grown by the workers of a Dask cluster.",
-)
-ExtraTreesRegressor: type[local.ExtraTreesRegressor] = on_cluster(
-    TreesOnCluster,
-    local.ExtraTreesRegressor,
-    "Extremely randomised trees for regression, grown by the workers of a Dask cluster.",
-)
-BaggingClassifier: type[bags.BaggingClassifier] = on_cluster(
-    TreesOnCluster,
-    bags.BaggingClassifier,
-    "Trees for classification on random samples, grown by the workers of a Dask cluster.",
-    _check=staticmethod(check_bagging_parameters),
-)
-BaggingRegressor: type[bags.BaggingRegressor] = on_cluster(
-    TreesOnCluster,
-    bags.BaggingRegressor,
-    "Trees for regression on random samples, grown by the workers of a Dask cluster.",
-    _check=staticmethod(check_bagging_parameters),
-)
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestClassifier(TreesOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
+    """A random forest for classification, grown by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="IsolationForest")
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestRegressor(TreesOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
+    """A random forest for regression, grown by the workers of a Dask cluster."""
+
+
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesClassifier(TreesOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
+    """Extremely randomised trees for classification, grown by the workers of a Dask cluster."""
+
+
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesRegressor(TreesOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
+    """Extremely randomised trees for regression, grown by the workers of a Dask cluster."""
+
+
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore[misc]
+    """Trees for classification on random samples, grown by the workers of a Dask cluster."""
+
+    _check = staticmethod(check_bagging_parameters)
+
+
+@on_cluster
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaggingRegressor(TreesOnCluster, bags.BaggingRegressor):  # type: ignore[misc]
+    """Trees for regression on random samples, grown by the workers of a Dask cluster."""
+
+    _check = staticmethod(check_bagging_parameters)
+
+
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
-    """An isolation forest, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalIsolationForest
+    """An isolation forest, grown by the workers of a Dask cluster."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster, which send each other the rows that are drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import dask
 import distributed
@@ -18,6 +18,8 @@ from ..estimators.docstrings import documented
 from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
+
+Kind = TypeVar("Kind", bound=type)
 
 OF_CLUSTER = """Parameters
     ----------
@@ -130,12 +132,12 @@ class OnCluster:
         )  # fmt: skip
 
 
-def on_cluster(base: type[OnCluster], local: Any, summary: str, **content: Any) -> Any:
-    """Return the class of an estimator on a cluster, which has the name and the parameters of that
-    of ``gpuens``."""
-    content |= {"_local": local, "__module__": base.__module__, "__doc__": f"{summary}\n\n<shared>"}
-    made = documented(OF_CLUSTER, name=local.__name__)(type(local.__name__, (base, local), content))
-    return dataclass(kw_only=True, eq=False, repr=False)(made)
+def on_cluster(cls: Kind) -> Kind:
+    """Complete the class of an estimator on a cluster, whose second base is that of ``gpuens``."""
+    made: Any = cls
+    made._local = cls.__bases__[1]
+    made.__doc__ = cls.__doc__ and f"{cls.__doc__}\n\n<shared>"
+    return documented(OF_CLUSTER, name=cls.__name__)(cls)
 
 
 def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
