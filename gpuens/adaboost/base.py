@@ -44,14 +44,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..trees.on_host import growth_on_host
-from .learners import (
-    AnyLearners,
-    TreeLearners,
-    are_trees,
-    member_seeds,
-    read_any,
-    trees_of,
-)
+from .learners import AnyLearners, TreeLearners, are_trees, member_seeds, read_any, trees_of
 from .rounds import R2, AdaBoostResult, RowWeights, Samme, boost
 
 RULES = {
@@ -126,10 +119,6 @@ ADABOOST = """Parameters
     feature_names_in_ : ndarray of str
         Only where X had column names.
     <attributes>"""
-
-
-def _has_forest(model: Any) -> bool:
-    return hasattr(model, "forest_") or not hasattr(model, "estimator_weights_")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -303,7 +292,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             "this package"
         )
 
-    @available_if(_has_forest)
+    @available_if(lambda self: hasattr(self, "forest_") or not hasattr(self, "estimator_weights_"))
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row ends in, where the learners are trees of this package.
 
@@ -376,15 +365,8 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
 
 
 def check_classifier(base: Any) -> None:
-    """Check that boosting by weights can work with a base estimator.
-
-    Raises
-    ------
-    TypeError
-        It is a regressor.
-    ValueError
-        Its ``fit`` takes no weights.
-    """
+    """Raise a TypeError if a base estimator is a regressor, a ValueError if its ``fit`` takes no
+    weights."""
     check_not_regressor(base, "AdaBoostRegressor")
     if not has_fit_parameter(base, "sample_weight"):
         raise ValueError(

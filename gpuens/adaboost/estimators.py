@@ -25,10 +25,7 @@ from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import ADABOOST, AdaBoost, check_classifier, check_regressor
-from .learners import (
-    class_numbers,
-    numbers_of,
-)
+from .learners import class_numbers, numbers_of
 from .rounds import R2, Samme
 
 _OF_CLASSES = {
@@ -355,21 +352,9 @@ WEIGHT_BITS = 40
 
 
 def weighted_median(predicted: Array, weights: np.ndarray, device: Device) -> Array:
-    """Return the smallest prediction of each row with half of the weight at or below it.
-
-    Weights are rounded to 40 bits of the largest, so that their sums are sums of integers: the same
-    on every device.
-
-    Parameters
-    ----------
-    predicted : float64, shape (n_rows, n_learners), on the device
-    weights : float64, shape (n_learners,), NumPy
-        Not negative, not all zero.
-
-    Returns
-    -------
-    float64, shape (n_rows,), on the device
-    """
+    """Return the smallest prediction of each row, of (n_rows, n_learners), with half of the weight
+    at or below it. Weights are rounded to 40 bits of the largest, so that their sums are sums of
+    integers: the same on every device."""
     xp = device.xp
     n_rows, n_learners = predicted.shape
     exponent = WEIGHT_BITS - math.frexp(float(weights.max()))[1]

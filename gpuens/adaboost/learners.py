@@ -49,10 +49,8 @@ def new_member(base: Any, seed: int, t: int) -> Any:
 
 
 def bootstrap_weights(rows: RowWeights, seed: int, t: int) -> np.ndarray:
-    """Draw how often each row is in the sample of learner t: float64, shape (n_rows,), NumPy.
-
-    As many rows are drawn as have a positive weight, with chances by weight.
-    """
+    """Draw how often each row is in the sample of learner t: float64, shape (n_rows,), NumPy. As
+    many rows are drawn as have a positive weight, with chances by weight."""
     counts = weighted_counts(to_numpy(rows.values), rows.n_used, seed, t)
     return counts.astype(np.float64)
 
@@ -66,13 +64,8 @@ def read_any(X: Any, device: Device, *, estimator: Any, base: Any, reset: bool) 
 
 
 def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> Array:
-    """Return the numbers of the classes that a learner predicts.
-
-    Returns
-    -------
-    int64, shape (n_rows,), on the device
-        -1 for a label that is not among the classes.
-    """
+    """Return the numbers of the classes that a learner predicts, int64 on the device; -1 for a
+    label that is not among the classes."""
     predicted, xp = member.predict(X), device.xp
     if classes.dtype.kind in "biuf":
         predicted, known = device.asarray(predicted), device.asarray(classes)
@@ -83,19 +76,9 @@ def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> A
 
 
 class AnyLearners(Learners):
-    """Clones of an estimator: classifiers, which know the labels and are fitted to all rows with
-    their weights, or regressors, which are fitted to samples drawn by weight.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The ensemble, which learns the features of X.
-    base : estimator
-    X : array, sparse matrix or data frame, shape (n_rows, n_features)
-    device : Device
-    before : list of estimators or None
-        Those of the rounds before.
-    """
+    """Clones of ``base``: classifiers, which know the labels and are fitted to all rows with their
+    weights, or regressors, which are fitted to samples drawn by weight. ``estimator`` is the
+    ensemble, which learns the features of X; ``before`` has the learners of earlier rounds."""
 
     def __init__(
         self, estimator: Any, base: Any, X: Any, device: Device, before: list[Any] | None
@@ -173,20 +156,9 @@ def are_trees(base: Any) -> bool:
 
 
 class TreeLearners(Learners):
-    """Trees that are grown on the rows of one table: for classification on all rows with their
-    weights, for regression on samples drawn by weight.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The ensemble, which learns the features of X.
-    base : estimator
-        A tree for which ``are_trees`` holds.
-    X : array or data frame, shape (n_rows, n_features)
-    device : Device
-    before : Forest or None
-        The trees of the rounds before, which have seen the same features.
-    """
+    """Trees (``are_trees``) that are grown on the rows of one table: for classification on all rows
+    with their weights, for regression on samples drawn by weight. ``before`` is the forest of the
+    rounds before, which has seen the same features."""
 
     def __init__(
         self, estimator: Any, base: Any, X: Any, device: Device, before: Forest | None
@@ -289,20 +261,9 @@ def trees_of(forest: Forest) -> Iterator[Forest]:
 
 
 def forest_of_votes(trees: Forest, weights: np.ndarray) -> Forest:
-    """Return trees whose nodes hold weighted votes in place of class shares.
-
-    Parameters
-    ----------
-    trees : Forest
-        With the shares of the K classes as values.
-    weights : float64, shape (n_trees,)
-
-    Returns
-    -------
-    Forest
-        For at most two classes a vote is the weight, with a minus sign for the first class; for
-        more it is the weight for its class and ``-weight / (K - 1)`` for the others.
-    """
+    """Return trees whose nodes hold weighted votes in place of class shares. For at most two
+    classes a vote is the weight, with a minus sign for the first class; for more it is the weight
+    for its class and ``-weight / (K - 1)`` for the others."""
     n_nodes, n_classes = trees.value.shape
     voted = trees.value.argmax(axis=1)
     weight = np.repeat(weights, np.diff(trees.offset))

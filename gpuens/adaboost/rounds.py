@@ -16,14 +16,7 @@ from sklearn.base import ClassifierMixin
 
 from ..devices.placement import Device, module_of
 from ..estimators.nothing_learned import warn_user
-from ..estimators.training import (
-    FINISHED,
-    Evaluation,
-    Rounds,
-    TrainingPlan,
-    TrainingResult,
-    train,
-)
+from ..estimators.training import FINISHED, Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import EXP_MAX, exp, log
@@ -46,10 +39,7 @@ _exp, _log = vectorise(exp), vectorise(log)
 
 
 class Learners(ABC):
-    """The learners of a model, one a round, and the rows that they are trained on.
-
-    values : array or sparse matrix, shape (n_rows, ...)
-    """
+    """The learners of a model, one a round, and the rows that they are trained on, ``values``."""
 
     values: Any
     n_rows: int
@@ -97,16 +87,9 @@ class Learners(ABC):
 
 @dataclass(frozen=True)
 class AdaBoostResult:
-    """The result of boosting, beside the learners.
-
-    weights, errors : float64, shape (n_rounds,)
-        Of the learners.
-    stopped : str
-        Why boosting ended: a reason of ``estimators.training``, "perfect learner", "weak learner"
-        or "infinite weights".
-    error : Exception or None
-        Of a callback.
-    """
+    """The weights and errors of the learners (float64, shape (n_rounds,)), why boosting ended (a
+    reason of ``estimators.training``, "perfect learner", "weak learner" or "infinite weights"), and
+    the error of a callback."""
 
     weights: np.ndarray
     errors: np.ndarray
@@ -132,15 +115,8 @@ def boost(
     model: Callable[[AdaBoostResult], Any],
 ) -> AdaBoostResult:
     """Run rounds until there are ``n_rounds``, or the rule ends them; the other parameters are
-    those of ``AdaBoostRounds``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Before a single round was finished.
-    ValueError
-        The first learner is too weak for the rule.
-    """
+    those of ``AdaBoostRounds``. Raises a ValueError if the first learner is too weak for the rule,
+    and a KeyboardInterrupt before a single round was finished."""
     rounds = AdaBoostRounds(learners, rule, rows, before, model)
     history = {DATA: {METRIC: [rule.chance, *before.errors.tolist()]}}
     errors = Evaluation(DATA, METRIC, None, rounds.last_error)
@@ -156,20 +132,8 @@ def boost(
 
 
 class AdaBoostRounds(Rounds):
-    """The rounds so far.
-
-    Parameters
-    ----------
-    learners : Learners
-        Holds those of the rounds before.
-    rule : Samme | R2
-    rows : RowWeights
-        The weights before the very first round.
-    before : AdaBoostResult
-        The rounds of a warm start.
-    model : callable
-        Makes a fitted estimator from a result, for callbacks.
-    """
+    """The rounds so far. ``rows`` has the weights before the very first round, ``before`` the
+    rounds of a warm start; ``model`` makes a fitted estimator from a result, for callbacks."""
 
     def __init__(
         self,
@@ -237,15 +201,8 @@ class AdaBoostRounds(Rounds):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The error and weight of a learner.
-
-    error : float
-        Weighted share of wrong rows, or weighted mean loss.
-    weight : float
-        Of the learner in the model; 0 if it does not belong there.
-    ends : str
-        Why boosting ends with it; empty if it goes on.
-    """
+    """The weighted error of a learner, its weight in the model (0 if it does not belong there), and
+    why boosting ends with it (empty if it goes on)."""
 
     error: float
     weight: float
@@ -253,21 +210,12 @@ class Judgement:
 
 
 class Samme:
-    """AdaBoost.M1 for two classes, SAMME for more.
+    """AdaBoost.M1 for two classes, SAMME for more, of class numbers ``codes`` (int64, on the
+    device).
 
-    Parameters
-    ----------
-    codes : int64, shape (n_rows,), on the device
-        Class numbers.
-    n_classes : int
-    learning_rate : float
-
-    References
-    ----------
-    Freund and Schapire, "A decision-theoretic generalization of on-line learning and an
-    application to boosting", JCSS 55, 1997. Zhu, Zou, Rosset and Hastie, "Multi-class AdaBoost",
-    Statistics and Its Interface 2, 2009.
-    """
+    Freund and Schapire, "A decision-theoretic generalization of on-line learning and an application
+    to boosting", JCSS 55, 1997. Zhu, Zou, Rosset and Hastie, "Multi-class AdaBoost", Statistics and
+    Its Interface 2, 2009."""
 
     def __init__(self, codes: Array, n_classes: int, learning_rate: float) -> None:
         self._codes = codes
@@ -308,19 +256,8 @@ class Samme:
 
 
 class R2:
-    """AdaBoost.R2.
-
-    Parameters
-    ----------
-    y : float64, shape (n_rows,), on the device
-    loss : {"linear", "square", "exponential"}
-    learning_rate : float
-    device : Device
-
-    References
-    ----------
-    Drucker, "Improving regressors using boosting techniques", ICML 1997.
-    """
+    """AdaBoost.R2 (Drucker, "Improving regressors using boosting techniques", ICML 1997) with the
+    loss "linear", "square" or "exponential"."""
 
     chance = CHANCE_R2
 
@@ -366,20 +303,8 @@ class R2:
 
 class RowWeights:
     """Weights that sum up to one, and sums over them that depend on no order of addition.
-
-    Parameters
-    ----------
-    sample_weight : float64, shape (n_rows,), on the device, or None
-        Rows of weight zero keep it; None: all rows have the same weight.
-    n_rows : int
-    device : Device
-
-    Attributes
-    ----------
-    values : float64, shape (n_rows,), on the device
-    used : bool, shape (n_rows,), on the device, or None
-        The rows of positive weight; None: all.
-    """
+    ``values`` are float64 on the device; ``used`` are the rows of positive weight, which alone can
+    change, or None for all."""
 
     def __init__(self, sample_weight: Array | None, n_rows: int, device: Device) -> None:
         self._xp = xp = device.xp
@@ -398,12 +323,7 @@ class RowWeights:
         return self.values.size if self.used is None else int(self._xp.count_nonzero(self.used))
 
     def share(self, rows: Array) -> tuple[int, int]:
-        """Return the weight of some rows and that of all, as integers in the same unit.
-
-        Parameters
-        ----------
-        rows : bool, shape (n_rows,)
-        """
+        """Return the weight of some rows (a mask) and that of all, as integers in the same unit."""
         return int((self._units * rows).sum()), self._total
 
     def mean(self, losses: Array) -> float:
@@ -412,14 +332,8 @@ class RowWeights:
         return int((self.values * losses * UNIT).astype("int64").sum()) / self._total
 
     def multiply_some(self, rows: Array, factor: float) -> None:
-        """Multiply the weights of some rows, and divide all by their new sum.
-
-        Parameters
-        ----------
-        rows : bool, shape (n_rows,)
-        factor : float
-            At least 1, finite.
-        """
+        """Multiply the weights of some rows (a mask) by a factor >= 1, divide all by the new
+        sum."""
         part, whole = self.share(rows)
         total = (whole - part) / UNIT + part / UNIT * factor
         self._keep(self.values * self._xp.where(rows, factor / total, 1.0 / total))
@@ -435,10 +349,8 @@ class RowWeights:
         return self._xp.maximum(self._xp.floor(self.values * scale + 0.5), 1.0).astype("int64")
 
     def on_grid(self) -> Array:
-        """Return the weights on the grid: float64 of shape (n_rows,), zero for rows without weight.
-
-        The trees of this package, which turn weights into integers, take these as they are.
-        """
+        """Return the weights on the grid, zero for rows without weight: the trees of this package,
+        which turn weights into integers, take these as they are."""
         weights = self.whole() / GRID
         return weights if self.used is None else weights * self.used
 

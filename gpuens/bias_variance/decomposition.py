@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..devices.placement import CPU, to_numpy
 from ..diversity.regression import Spread, correlation_of_models, variance_of_average
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import integer, is_share, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels
 from ..inputs.targets import read_target
@@ -156,8 +155,7 @@ def bias_variance(
     (True, True)
     """
     loss = loss_of(estimator, loss)
-    if not isinstance(rounds, Integral) or isinstance(rounds, bool) or int(rounds) < 2:
-        raise ValueError(f"rounds must be an integer >= 2, got {rounds!r}.")
+    integer(2).check("rounds", rounds)
     rounds, seed = int(rounds), seed_of(random_state)
     columns = columns_of(X, estimator)
     with columns.device.active():
@@ -178,14 +176,9 @@ def bias_variance(
     return _result(loss, rounds, rows, split.rows, asked.sum(axis=1), X)
 
 
-class _Rows(NamedTuple):
-    """The parts of the loss of each row, float64, and its main prediction."""
-
-    main: np.ndarray
-    error: np.ndarray
-    bias: np.ndarray
-    variance: np.ndarray
-    net_variance: np.ndarray
+_Rows = dict[str, np.ndarray]
+"""The parts of the loss of each row, float64, and its main prediction, as ``BiasVariance`` has
+them."""
 
 
 def _predictions(estimator: Any, split: Split, plan: SamplingPlan, number: int) -> np.ndarray:
@@ -206,7 +199,13 @@ def _squared(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:
     mean = np.where(asked, answers, 0.0).sum(axis=1) / n
     variance = np.where(asked, (answers - mean[:, None]) ** 2, 0.0).sum(axis=1) / n
     error = np.where(asked, (answers - y[:, None]) ** 2, 0.0).sum(axis=1) / n
-    return _Rows(mean, error, (mean - y) ** 2, variance, variance)
+    return {
+        "main_prediction": mean,
+        "error_of_rows": error,
+        "bias_of_rows": (mean - y) ** 2,
+        "variance_of_rows": variance,
+        "net_variance_of_rows": variance,
+    }
 
 
 def _zero_one(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:
@@ -219,7 +218,13 @@ def _zero_one(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:
     variance = 1.0 - shares[every, best]
     bias = np.where(n > 0, classes[best] != y, np.nan)
     net_variance = np.where(bias == 1, -right, variance)
-    return _Rows(classes[best], 1.0 - right, bias, variance, net_variance)
+    return {
+        "main_prediction": classes[best],
+        "error_of_rows": 1.0 - right,
+        "bias_of_rows": bias,
+        "variance_of_rows": variance,
+        "net_variance_of_rows": net_variance,
+    }
 
 
 def _result(
@@ -232,25 +237,21 @@ def _result(
             "and were not tested: raise rounds.",
             stacklevel=3,
         )
-    net = rows.net_variance[tested]
-    lowers = (rows.bias[tested] == 1) & (loss == "zero_one")
+    net, bias = rows["net_variance_of_rows"][tested], rows["bias_of_rows"][tested]
+    lowers = (bias == 1) & (loss == "zero_one")
     like = None if issparse(X) else X
     return BiasVariance(
         loss=loss,
         rounds=rounds,
-        error=float(rows.error[tested].mean()),
-        bias=float(rows.bias[tested].mean()),
-        variance=float(rows.variance[tested].mean()),
+        error=float(rows["error_of_rows"][tested].mean()),
+        bias=float(bias.mean()),
+        variance=float(rows["variance_of_rows"][tested].mean()),
         net_variance=float(net.mean()),
         unbiased_variance=float(np.where(lowers, 0.0, net).mean()),
         biased_variance=float(np.where(lowers, -net, 0.0).mean()),
-        error_of_rows=to_input_library(rows.error, like),
-        bias_of_rows=to_input_library(rows.bias, like),
-        variance_of_rows=to_input_library(rows.variance, like),
-        net_variance_of_rows=to_input_library(rows.net_variance, like),
-        main_prediction=to_input_library(rows.main, like),
         test_rows=test_rows,
         n_predictions=to_input_library(n, like),
+        **{name: to_input_library(values, like) for name, values in rows.items()},
     )
 
 
@@ -302,8 +303,7 @@ def split_rows(
         return Split(columns, y, columns, y, np.arange(n_rows))
     if isinstance(test, (tuple, list)) and len(test) == 2:
         return Split(columns, y, *_other_rows(columns, y, test[0], test[1], loss, estimator), None)
-    share = isinstance(test, Real) and not isinstance(test, (Integral, np.bool_))
-    if not (share and 0 < float(test) < 1):
+    if not is_share(test):
         raise ValueError(
             "test must be a share in (0, 1), 'out_of_bag' or a pair (X_test, y_test), got "
             f"{test!r}."

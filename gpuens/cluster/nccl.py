@@ -27,10 +27,8 @@ MOMENT = 5e-5
 
 
 class RingOfGPUs(Ring):
-    """A ring of processes that may have a GPU each (parameters: those of ``Ring``).
-
-    The communicator is made for the first sum, by all workers together.
-    """
+    """A ring of processes that may have a GPU each (parameters: those of ``Ring``). The
+    communicator is made for the first sum, by all workers together."""
 
     _communicator: Any = None
     _is_asked = False

@@ -29,16 +29,8 @@ Address = tuple[str, int]
 
 
 class Place(NamedTuple):
-    """The place of a process in a ring.
-
-    Parameters
-    ----------
-    rank : int
-    addresses : sequence of (host, port)
-        Of the listeners of all processes.
-    token : str
-        Known to these processes alone.
-    """
+    """The place of a process in a ring: its rank, the addresses of all listeners, and a token that
+    is known to these processes alone."""
 
     rank: int
     addresses: Sequence[Address]
@@ -65,25 +57,9 @@ def join_ring(
     patience: float,
     kind: type[Ring] = Ring,
 ) -> Ring:
-    """Connect with the neighbours, and close the listener.
-
-    Parameters
-    ----------
-    listener : socket
-        Of ``open_listener``.
-    heartbeat : float
-        See ``Ring``.
-    patience : float
-        Seconds until all must be there.
-    kind : type, default=Ring
-
-    Raises
-    ------
-    WorkerLostError
-        A neighbour cannot be reached, is gone again, or does not come in time.
-    RuntimeError
-        A neighbour has other versions.
-    """
+    """Connect with the neighbours within ``patience`` seconds, and close the listener. Raises a
+    WorkerLostError if a neighbour cannot be reached, is gone again, or does not come in time, and a
+    RuntimeError if one has other versions."""
     deadline = time.monotonic() + patience
     opened: list[socket.socket] = []
     try:
@@ -134,13 +110,7 @@ class _Next:
             self._has_answered = True
 
     def look(self) -> None:
-        """Read what has come: the answer, or the end.
-
-        Raises
-        ------
-        ConnectionError
-            The process has closed the connection.
-        """
+        """Read what has come: the answer, or the end, which is a ConnectionError."""
         if self._has_answered:
             _read(self.connection, 1, self._deadline)
         self.read_answer()

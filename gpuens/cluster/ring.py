@@ -40,15 +40,9 @@ GRACE = 1.0
 
 
 class WorkerLostError(RuntimeError):
-    """A worker is gone, or has not answered for too long.
-
-    Parameters
-    ----------
-    message : str
-    silent : int, default=-1
-        The rank of a worker that has not answered; -1 where a connection was closed, which may
-        only be the news of a loss elsewhere.
-    """
+    """A worker is gone, or has not answered for too long. ``silent`` is the rank of one that has
+    not answered; -1 where a connection was closed, which may only be the news of a loss
+    elsewhere."""
 
     def __init__(self, message: str, silent: int = -1) -> None:
         super().__init__(message, silent)
@@ -67,18 +61,9 @@ class Neighbours(NamedTuple):
 
 
 class Ring(Collective):
-    """Processes that are connected in a ring (see ``rendezvous.join_ring``).
-
-    Parameters
-    ----------
-    rank, size : int
-    neighbours : Neighbours
-        Closed by ``close``.
-    heartbeat : float
-        Seconds of silence after which a neighbour is lost.
-    patience : float, default=0
-        Seconds more until its first pulse: it may still wait for its other neighbour.
-    """
+    """Processes that are connected in a ring (see ``rendezvous.join_ring``). A neighbour is lost
+    after ``heartbeat`` seconds of silence, before its first pulse after ``patience`` more: it may
+    still wait for its other neighbour."""
 
     def __init__(
         self, rank: int, size: int, neighbours: Neighbours, heartbeat: float, patience: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,8 +22,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.placement import Device
-from ..estimators.base import Savable
+from ..estimators.base import Savable, kept_on_failure
+from ..estimators.parameters import seed_of
 from ..inputs.arrays import require_shape
+from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
+from ..members.classes import check_width
 from ..members.fitting import input_tags
 from ..members.rows import (
     Fit,
@@ -31,6 +36,7 @@ from ..members.rows import (
     TrainingSet,
     home_of,
     readable,
+    require_fitted,
     run_fits,
 )
 
@@ -43,13 +49,81 @@ def is_dropped(estimator: Any) -> bool:
     return isinstance(estimator, str) and estimator == DROPPED
 
 
-class NamedEstimators(Savable, BaseEstimator):
-    """An estimator whose parameter ``estimators`` is a list of pairs (name, estimator).
+def pairs_of(estimators: Any) -> list[tuple[str, Any]]:
+    """Return the pairs of a list, or nothing if it is not a list of pairs."""
+    is_list = isinstance(estimators, (list, tuple)) and all(
+        isinstance(entry, (tuple, list)) and len(entry) == 2 and isinstance(entry[0], str)
+        for entry in estimators
+    )
+    return list(estimators) if is_list else []
 
-    Parameters of the estimators are ``name__parameter``, the estimators themselves ``name``.
+
+def check_estimators(owner: Combination, kind: str | None) -> None:
+    """Check the parameter ``estimators``, all of one kind ("classifier", "regressor", None for
+    either). Errors name the entry, its value and the allowed ones."""
+    entries = owner.estimators
+    if not pairs_of(entries):
+        raise ValueError(
+            "Invalid 'estimators' attribute, 'estimators' should be a non-empty list of (string, "
+            f"estimator) tuples, got {entries!r}."
+        )
+    names = [name for name, _ in entries]
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(
+            f"Names provided are not unique: {repeated} in {names}. Give each estimator a name of "
+            "its own."
+        )
+    taken = sorted(set(names) & set(owner.get_params(deep=False)))
+    if taken:
+        raise ValueError(
+            f"Estimator names conflict with constructor arguments: {taken}. Choose other names."
+        )
+    if wrong := [name for name in names if "__" in name]:
+        raise ValueError(
+            f"Estimator names must not contain __: got {wrong}. It separates names from parameters."
+        )
+    if all(is_dropped(entry) for _, entry in entries):
+        raise ValueError("All estimators are dropped. At least one is required to be an estimator.")
+    for name, entry in entries:
+        _check_estimator(name, entry, kind)
+
+
+def _check_estimator(name: str, estimator: Any, kind: str | None) -> None:
+    if is_dropped(estimator):
+        return
+    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
+        raise TypeError(
+            f"estimators must hold objects with a method fit, or 'drop', got {estimator!r} for "
+            f"{name!r}."
+        )
+    if kind is not None and not may_be(estimator, kind):
+        raise ValueError(
+            f"The estimator {type(estimator).__name__} should be a {kind}: {name!r} is not."
+        )
+
+
+def may_be(estimator: Any, kind: str) -> bool:
+    """Return whether an estimator declares itself to be of a kind, or declares nothing."""
+    if hasattr(estimator, "__sklearn_tags__"):
+        is_kind = {"classifier": is_classifier, "regressor": is_regressor}[kind]
+        return bool(is_kind(estimator))
+    return getattr(estimator, "_estimator_type", kind) == kind
+
+
+class Combination(MetaEstimatorMixin, TransformerMixin, Savable, BaseEstimator):
+    """An ensemble of named members of any kind, the pairs (name, estimator) of ``estimators``.
+
+    Parameters of the members are ``name__parameter``, the members themselves ``name``.
     """
 
     estimators: list[tuple[str, Any]]
+    estimators_: list[Any]
+    device: str
+    n_jobs: int | None
+    verbose: bool | int
+    random_state: Any
+    _seed: int
 
     @property
     def named_estimators(self) -> Bunch:
@@ -104,91 +178,31 @@ class NamedEstimators(Savable, BaseEstimator):
             }
         )
 
+    def _train(self, X: Any, y: Any, sample_weight: Any, metadata: Metadata, more: Any) -> Any:
+        """Read the training set, and call ``_fit`` with it and what else it takes."""
+        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
+        with kept_on_failure(self), home.active():
+            self._seed = seed_of(self.random_state)
+            rows = self._read_fit_table(X, home)
+            target = self._read_y(y, rows.n, home)
+            weight = read_sample_weight(sample_weight, rows.n, home)
+            self._fit(TrainingSet(rows, target, weight, metadata), more)
+        return self
 
-def pairs_of(estimators: Any) -> list[tuple[str, Any]]:
-    """Return the pairs of a list, or nothing if it is not a list of pairs."""
-    if isinstance(estimators, (list, tuple)) and all(map(_is_pair, estimators)):
-        return list(estimators)
-    return []
+    @abstractmethod
+    def _fit(self, data: TrainingSet, more: Any) -> None:
+        """Fit the members and what combines them."""
 
+    @abstractmethod
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
+        """Read the target that members are fitted on, on ``home``."""
 
-def _is_pair(entry: Any) -> bool:
-    return isinstance(entry, (tuple, list)) and len(entry) == 2 and isinstance(entry[0], str)
-
-
-def check_estimators(owner: NamedEstimators, kind: str | None) -> None:
-    """Check the parameter ``estimators``.
-
-    Parameters
-    ----------
-    owner : NamedEstimators
-    kind : "classifier", "regressor" or None
-        What the estimators must be; None for either.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The message names the entry, its value and the allowed ones.
-    """
-    entries = owner.estimators
-    if not pairs_of(entries):
-        raise ValueError(
-            "Invalid 'estimators' attribute, 'estimators' should be a non-empty list of (string, "
-            f"estimator) tuples, got {entries!r}."
-        )
-    names = [name for name, _ in entries]
-    if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"Names provided are not unique: {repeated} in {names}. Give each estimator a name of "
-            "its own."
-        )
-    taken = sorted(set(names) & set(owner.get_params(deep=False)))
-    if taken:
-        raise ValueError(
-            f"Estimator names conflict with constructor arguments: {taken}. Choose other names."
-        )
-    if wrong := [name for name in names if "__" in name]:
-        raise ValueError(
-            f"Estimator names must not contain __: got {wrong}. It separates names from parameters."
-        )
-    if all(is_dropped(entry) for _, entry in entries):
-        raise ValueError("All estimators are dropped. At least one is required to be an estimator.")
-    for name, entry in entries:
-        _check_estimator(name, entry, kind)
-
-
-def _check_estimator(name: str, estimator: Any, kind: str | None) -> None:
-    if is_dropped(estimator):
-        return
-    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
-        raise TypeError(
-            f"estimators must hold objects with a method fit, or 'drop', got {estimator!r} for "
-            f"{name!r}."
-        )
-    if kind is not None and not may_be(estimator, kind):
-        raise ValueError(
-            f"The estimator {type(estimator).__name__} should be a {kind}: {name!r} is not."
-        )
-
-
-def may_be(estimator: Any, kind: str) -> bool:
-    """Return whether an estimator declares itself to be of a kind, or declares nothing."""
-    if hasattr(estimator, "__sklearn_tags__"):
-        is_kind = {"classifier": is_classifier, "regressor": is_regressor}[kind]
-        return bool(is_kind(estimator))
-    return getattr(estimator, "_estimator_type", kind) == kind
-
-
-class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
-    """An ensemble of named members of any kind."""
-
-    estimators_: list[Any]
-    device: str
-    n_jobs: int | None
-    verbose: bool | int
-    random_state: Any
-    _seed: int
+    def _prefitted(self) -> list[Any]:
+        """Return the members that were fitted elsewhere, on as many features."""
+        for name, estimator in self._kept():
+            require_fitted(name, estimator)
+            check_width(self, name, estimator)
+        return [estimator for _, estimator in self._kept()]
 
     def _read_fit_table(self, X: Any, home: Device) -> MemberRows:
         """Read the table to learn from, and set the attributes that describe its features."""
@@ -217,17 +231,10 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
         validate_data(self, X, reset=False, skip_check_array=True)
 
     def _metadata(self, sample_weight: Any, others: dict[str, Any], **consumed: Any) -> Metadata:
-        """Collect the arguments of each kept member's ``fit`` other than X and y.
-
-        ``consumed`` are arguments of ``fit`` that are not for members.
-
-        Raises
-        ------
-        ValueError
-            ``others`` is not empty, and metadata routing is not enabled.
-        sklearn.exceptions.UnsetMetadataPassedError
-            It is enabled, and a member has not set whether it requests them.
-        """
+        """Collect the arguments of each kept member's ``fit`` other than X and y, ``consumed``
+        being those that are not for members. Raises a ValueError for ``others`` where metadata
+        routing is not enabled; where it is, scikit-learn reports members that have not set what
+        they request."""
         routed = routing_enabled()
         if others and not routed:
             raise ValueError(

@@ -31,28 +31,10 @@ def method_of(name: str, estimator: Any, wanted: str) -> str:
 def columns_of(
     name: str, member: Any, method: str, rows: MemberRows, classes: Any, labels: bool
 ) -> Array:
-    """Return the predictions of a member as columns.
-
-    Parameters
-    ----------
-    name : str
-    member : fitted estimator
-    method : {"predict_proba", "decision_function", "predict"}
-    rows : MemberRows
-    classes : ndarray, list of ndarrays (several labels) or None (regression)
-    labels : bool
-        Whether a classifier without ``classes_`` predicts labels, not numbers.
-
-    Returns
-    -------
-    float64, shape (n_rows, n_columns), on the device of ``rows``
-        Probabilities of two classes are one column, those of the second.
-
-    Raises
-    ------
-    ValueError
-        The answer has a wrong shape, holds NaN or infinity, or the member knows other classes.
-    """
+    """Return the predictions of a member as float64 columns, (n_rows, n_columns); of the
+    probabilities of two classes only those of the second. ``labels`` is whether a classifier
+    without ``classes_`` predicts labels, not numbers. Raises a ValueError if the answer has a wrong
+    shape, holds NaN or infinity, or the member knows other classes."""
     home = rows.home
     answer = getattr(member, method)(rows.table(member))
     if isinstance(classes, np.ndarray):
@@ -92,11 +74,6 @@ def fit_and_ask(
     method: str,
     classes: Any,
 ) -> Array:
-    """Fit a clone of an estimator on some rows, and let it predict others.
-
-    Returns
-    -------
-    float64, shape (n_asked, n_columns), on the device of ``data``
-    """
+    """Fit a clone of an estimator on some rows, and return its predictions of others as columns."""
     member = data.part(seen).fit_one(name, estimator)
     return columns_of(name, member, method, data.rows.part(asked), classes, labels=False)

@@ -60,24 +60,9 @@ def holdout_fold(cv: Any, target: Array, classifies: bool, seed: int) -> Fold:
 def folds_of(
     cv: Any, X: Any, target: np.ndarray, groups: Any, classifies: bool, seed: int
 ) -> list[Fold]:
-    """Return the folds of a cross-validation.
-
-    Parameters
-    ----------
-    cv : None, int, splitter or list
-    X : what the user passed
-    target : ndarray, shape (n_rows,) or (n_rows, n_outputs)
-    groups : array of shape (n_rows,), or None
-    classifies : bool
-        Whether a number of folds means stratified ones.
-    seed : int
-        For splitters that shuffle without a seed of their own.
-
-    Raises
-    ------
-    ValueError
-        A fold has no rows to fit on or to predict, or rows that do not exist.
-    """
+    """Return the folds of a cross-validation, stratified if ``classifies`` and cv is a number;
+    ``seed`` is for splitters that shuffle without one of their own. Raises a ValueError if a fold
+    has no rows to fit on or to predict, or rows that do not exist."""
     n_rows = len(target)
     splitter = check_cv(cv, y=target, classifier=classifies)
     if getattr(splitter, "random_state", 0) is None:
@@ -123,15 +108,9 @@ def without_search(estimator: Any, fitted: Any, X: Any) -> Any:
 
 
 def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that the meta-model learns from, and how to order predictions of folds.
-
-    Returns
-    -------
-    rows : int64 ndarray, shape (n_asked,)
-        Ascending; each as often as folds predict it. Warns of rows that no fold predicts.
-    order : int64 ndarray, shape (n_asked,)
-        Positions in what the folds predict, one fold after another.
-    """
+    """Return the rows that the meta-model learns from, ascending and each as often as folds predict
+    it, and their positions in what the folds predict, one fold after another. Warns of rows that no
+    fold predicts."""
     asked = np.concatenate([fold.asked for fold in folds])
     order = np.argsort(asked, kind="stable")
     left_out = n_rows - np.unique(asked).size
@@ -139,7 +118,7 @@ def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarr
         warnings.warn(
             f"cv predicts {left_out} of the {n_rows} rows in no fold: the meta-model learns from "
             "the others only.",
-            stacklevel=5,
+            stacklevel=6,
         )
     return asked[order], order
 

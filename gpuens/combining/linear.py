@@ -40,16 +40,9 @@ CONSTANT = 1e-12
 
 
 class StandardisedColumns(NamedTuple):
-    """Columns with mean 0 and standard deviation 1, by the weights; 0 where they do not vary.
-
-    columns : float64, shape (n_features, n_rows), on the device
-    gram : float64 ndarray, shape (n_features, n_features)
-        Sums over the rows of the weighted products of columns.
-    mean, scale : float64 ndarrays, shape (n_features,)
-        The scale is infinite where a column does not vary.
-    total : float
-        Sum of the weights.
-    """
+    """Columns (n_features, n_rows) with mean 0 and standard deviation 1, by the weights, whose sum
+    is ``total``; 0, and an infinite scale, where they do not vary. ``gram`` has the weighted sums
+    of their products."""
 
     columns: Array
     gram: np.ndarray
@@ -65,13 +58,8 @@ class StandardisedColumns(NamedTuple):
 
 
 def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Array:
-    """Read the features as finite float64 columns, shape (n_features, n_rows), on the device.
-
-    Raises
-    ------
-    ValueError
-        X is not a table of numbers, or holds NaN or infinity, in columns that are named.
-    """
+    """Read the features as float64 columns, shape (n_features, n_rows), on the device. Raises a
+    ValueError if X is not a table of numbers, or names the columns that hold NaN or infinity."""
     table = read_table(X, device, estimator=estimator, reset=reset)
     columns = device.asarray(table.T, np.float64, order="C")
     largest = to_numpy(abs(columns).max(axis=1))
@@ -95,15 +83,7 @@ def log_odds_of(probabilities: Array, device: Device) -> Array:
 
 
 def standardise(columns: Array, weight: Array, device: Device) -> StandardisedColumns:
-    """Standardise columns.
-
-    Parameters
-    ----------
-    columns : float64, shape (n_features, n_rows)
-    weight : float64, shape (n_rows,)
-    device : Device
-        Of both.
-    """
+    """Standardise columns (n_features, n_rows) by the weights of the rows."""
     total = float(weight_sum(weight, device))
     mean = to_numpy(inner(columns, weight[None, :]))[:, 0] / total
     centred = columns - device.asarray(mean)[:, None]
@@ -121,18 +101,7 @@ def weight_sum(weight: Array, device: Device) -> float:
 
 
 def forward(columns: Array, coef: np.ndarray, intercept: np.ndarray, device: Device) -> Array:
-    """``coef @ columns + intercept[:, None]``.
-
-    Parameters
-    ----------
-    columns : float64, shape (n_features, n_rows), on the device
-    coef : float64 ndarray, shape (n_outputs, n_features)
-    intercept : float64 ndarray, shape (n_outputs,)
-
-    Returns
-    -------
-    float64, shape (n_outputs, n_rows), on the device
-    """
+    """Return ``coef @ columns + intercept[:, None]``, (n_outputs, n_rows) on the device."""
     coef, intercept = device.asarray(coef), device.asarray(intercept)
     result = device.xp.zeros((coef.shape[0], columns.shape[1])) + intercept[:, None]
     for j in range(columns.shape[0]):
@@ -179,18 +148,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeRegression:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        self
-        """
+        """Fit the coefficients for y of shape (n_rows,) or (n_rows, n_outputs); return self."""
         NOT_NEGATIVE.check("alpha", self.alpha)
         device = home_of(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
@@ -214,17 +172,8 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        float64, shape (n_rows,) or (n_rows, n_outputs)
-            In the array library and on the device of X.
-        """
+        """Predict the target: float64, shape (n_rows,) or (n_rows, n_outputs), in the library of
+        X."""
         check_is_fitted(self)
         device = home_of(self.device, X)
         with device.active():

@@ -89,18 +89,7 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
     device: str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        self
-        """
+        """Fit the coefficients; return self."""
         check_rules(self, RULES)
         device = home_of(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
@@ -130,17 +119,8 @@ class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Return the log-odds of the second class, or of each class up to a constant.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        float64, shape (n_rows,) or (n_rows, n_classes)
-            In the array library and on the device of X.
-        """
+        """Return the log-odds of the second class, or of each class up to a constant: float64,
+        shape (n_rows,) or (n_rows, n_classes), in the library of X."""
         return self._predict(X, lambda raw, device: raw[0] if len(raw) == 1 else raw.T)
 
     def predict_proba(self, X: Any) -> Array:

@@ -54,16 +54,8 @@ class ModelLoss(Protocol):
 
 
 class MeanSquaredError:
-    """Mean squared error, summed over the outputs, of averaged values.
-
-    Parameters
-    ----------
-    predictions : float64, shape (n_models, n_outputs, n_rows)
-    y : float64, shape (n_outputs, n_rows)
-    weight : float64, shape (n_rows,)
-        Sums to one.
-    device : Device
-    """
+    """Mean squared error, summed over the outputs, of averaged values: predictions of shape
+    (n_models, n_outputs, n_rows), y of (n_outputs, n_rows), and weights that sum to one."""
 
     def __init__(self, predictions: Array, y: Array, weight: Array, device: Device) -> None:
         self.n_models = predictions.shape[0]
@@ -94,16 +86,8 @@ class MeanSquaredError:
 
 
 class MeanLogLoss:
-    """Mean negative logarithm of the averaged probability of the true class.
-
-    Parameters
-    ----------
-    probabilities : float64, shape (n_models, n_rows)
-        Of the true class of each row.
-    weight : float64, shape (n_rows,), or None
-        Sums to one; None for equal weights, which is faster.
-    device : Device
-    """
+    """Mean negative logarithm of the averaged probability of the true class, of (n_models, n_rows).
+    Weights sum to one; None for equal ones is faster."""
 
     def __init__(self, probabilities: Array, weight: Array | None, device: Device) -> None:
         xp = device.xp
@@ -145,10 +129,8 @@ class MeanLogLoss:
 
 
 def mean_log(values: Array, weight: Array | None, device: Device) -> float:
-    """Return the weighted mean of the logarithms of positive numbers up to 1e18, shape (n_rows,).
-
-    ``weight`` sums to one, or is None for the plain mean.
-    """
+    """Return the mean of the logarithms of positive numbers up to 1e18, by weights that sum to one,
+    or None."""
     xp, n_rows = device.xp, values.size
     if weight is None:
         padded = xp.ones(-(-n_rows // FACTORS) * FACTORS)
@@ -163,18 +145,8 @@ def mean_log(values: Array, weight: Array | None, device: Device) -> float:
 
 
 class ZeroOne:
-    """Share of the rows that a weighted vote gets wrong; ties fall to the lowest class.
-
-    Parameters
-    ----------
-    votes : int64, shape (n_models, n_rows)
-        Class numbers.
-    y : int64, shape (n_rows,)
-    weight : float64, shape (n_rows,)
-        Sums to one.
-    n_classes : int
-    device : Device
-    """
+    """Share of the rows that a weighted vote gets wrong; ties fall to the lowest class. Votes are
+    class numbers (n_models, n_rows), and the weights of the rows sum to one."""
 
     empty = 0.0
 
@@ -224,22 +196,9 @@ Derivatives = tuple[np.ndarray, np.ndarray]
 def quadratic_minimum(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:
     """Minimise ``w @ hessian @ w / 2 + linear @ w`` over the simplex, by active sets.
 
-    Parameters
-    ----------
-    hessian : float64 ndarray, shape (n, n)
-        Symmetric, positive semidefinite.
-    linear : float64 ndarray, shape (n,)
-
-    Returns
-    -------
-    float64 ndarray, shape (n,)
-
-    Notes
-    -----
-    The method of Lawson and Hanson, "Solving least squares problems", 1974, chapter 23, with
-    the sum of the weights as a further equation. Each step lowers the value, and a set of
-    weights above zero occurs at most once, so it ends.
-    """
+    The method of Lawson and Hanson, "Solving least squares problems", 1974, chapter 23, with the
+    sum of the weights as a further equation. Each step lowers the value, and a set of weights above
+    zero occurs at most once, so it ends."""
     n = len(linear)
     size = float(np.mean(np.diag(hessian)))
     hessian = hessian + RIDGE * (size if size > 0 else 1.0) * np.eye(n)
@@ -297,23 +256,10 @@ def convex_minimum(
 ) -> np.ndarray:
     """Minimise a smooth convex function over the simplex, by sequential quadratic programming.
 
-    Parameters
-    ----------
-    value, derivatives : callables
-        Of weights, shape (n,).
-    start : float64 ndarray, shape (n,)
-
-    Returns
-    -------
-    float64 ndarray, shape (n,)
-
-    Notes
-    -----
-    Kim, Carbonetto, Stephens and Anitescu, "A fast algorithm for maximum likelihood estimation
-    of mixture proportions using sequential quadratic programming", Journal of Computational
-    and Graphical Statistics 29, 2020. A convex function lies above its tangents: it cannot be
-    lower anywhere than here by more than ``gradient @ weights - min(gradient)``.
-    """
+    Kim, Carbonetto, Stephens and Anitescu, "A fast algorithm for maximum likelihood estimation of
+    mixture proportions using sequential quadratic programming", Journal of Computational and
+    Graphical Statistics 29, 2020. A convex function lies above its tangents: it cannot be lower
+    anywhere than here by more than ``gradient @ weights - min(gradient)``."""
     weights = start
     here = value(weights)
     for _ in range(MAX_STEPS):

@@ -15,23 +15,11 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.base import kept_on_failure
-from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
+from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
-from ..members.classes import check_width
 from ..members.fitting import input_tags
-from ..members.rows import (
-    Fit,
-    MemberRows,
-    TrainingSet,
-    fit_one,
-    home_of,
-    require_fitted,
-    run_fits,
-    takes_weights,
-)
+from ..members.rows import Fit, MemberRows, TrainingSet, fit_one, run_fits, takes_weights
 from .base import Combination, check_estimators, may_be, routing_enabled
 from .columns import METHODS, columns_of, fit_and_ask, method_of
 from .folds import (
@@ -136,13 +124,7 @@ class Stacking(Combination):
     device: str = "auto"
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        **fit_params: Any,
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **fit_params: Any
     ) -> Any:
         """Fit the members and the meta-model.
 
@@ -172,14 +154,7 @@ class Stacking(Combination):
         """
         metadata = self._metadata(sample_weight, fit_params, groups=groups)
         check_stacking_parameters(self, groups)
-        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
-        with kept_on_failure(self), home.active():
-            self._seed = seed_of(self.random_state)
-            rows = self._read_fit_table(X, home)
-            target = self._read_y(y, rows.n, home)
-            weight = read_sample_weight(sample_weight, rows.n, home)
-            self._fit(TrainingSet(rows, target, weight, metadata), groups)
-        return self
+        return self._train(X, y, sample_weight, metadata, groups)
 
     def _fit(self, data: TrainingSet, groups: Any) -> None:
         kept = self._kept()
@@ -205,12 +180,6 @@ class Stacking(Combination):
 
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == PREFIT
-
-    def _prefitted(self) -> list[Any]:
-        for name, estimator in self._kept():
-            require_fitted(name, estimator)
-            check_width(self, name, estimator)
-        return [estimator for _, estimator in self._kept()]
 
     def _folds(self, data: TrainingSet, groups: Any) -> tuple[list[Fold], np.ndarray, np.ndarray]:
         """Return the folds, the rows that they predict, and how to order their predictions."""
@@ -383,29 +352,14 @@ class Stacking(Combination):
         """Return the classes, None for regression."""
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
-        """Read the target that members are fitted on, on ``home``."""
-
-    @abstractmethod
     def _final_estimator(self, probabilities: Sequence[int] = ()) -> Any:
         """Return ``final_estimator``, or its default, which uses the log-odds of features that are
         probabilities."""
 
 
 def check_stacking_parameters(stack: Any, groups: Any) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
-
-    Parameters
-    ----------
-    stack : StackingClassifier or StackingRegressor
-    groups : object
-        The argument of ``fit``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    """Check the parameters that do not depend on data, and ``groups``; ``device`` is checked where
+    it is resolved."""
     check_estimators(stack, stack._member_kind)
     check_folds(stack.cv)
     check_rules(stack, RULES)

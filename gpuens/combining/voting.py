@@ -20,7 +20,6 @@ from ..kernels.runtime.arrays import Array
 from ..members.classes import (
     check_classes,
     check_shares,
-    check_width,
     codes_among,
     codes_of,
     common_classes,
@@ -31,14 +30,7 @@ from ..members.rows import MemberRows
 from .voting_base import VOTING, Voting
 
 
-@documented(
-    VOTING,
-    voting="",
-    score="R² score",
-    loss="squared error",
-    flatten="",
-    attributes="",
-)
+@documented(VOTING, voting="", score="R² score", loss="squared error", flatten="", attributes="")
 @dataclass(kw_only=True, eq=False, repr=False)
 class VotingRegressor(ScoresValues, RegressorMixin, Voting):
     """The weighted mean of regressors of any kind.
@@ -105,9 +97,6 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
 
     def _strata(self, target: Array) -> np.ndarray | None:
         return None
-
-    def _check_member(self, name: str, member: Any) -> None:
-        check_width(self, name, member)
 
     def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:
         values = rows.home.asarray(member.predict(rows.table(member)), np.float64)
@@ -260,7 +249,6 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         return to_numpy(target)
 
     def _check_member(self, name: str, member: Any) -> None:
-        check_width(self, name, member)
         check_classes(name, member, self.classes_)
 
     def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:

@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.base import kept_on_failure
-from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
+from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules, one_of
 from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
-from ..members.rows import MemberRows, TrainingSet, home_of, readable, require_fitted
+from ..members.rows import MemberRows, TrainingSet, readable
 from . import weights as model_weights
 from .base import Combination, check_estimators, is_dropped
 
@@ -107,13 +106,7 @@ class Voting(Combination):
     """Kind of the members: "classifier" or "regressor"."""
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        **fit_params: Any,
+        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, **fit_params: Any
     ) -> Any:
         """Fit the members, and learn their weights if ``weights`` requires it.
 
@@ -143,14 +136,7 @@ class Voting(Combination):
         metadata = self._metadata(sample_weight, fit_params)
         check_voting_parameters(self, self._kind)
         check_eval_set(eval_set, self.weights)
-        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
-        with kept_on_failure(self), home.active():
-            self._seed = seed_of(self.random_state)
-            rows = self._read_fit_table(X, home)
-            target = self._read_y(y, rows.n, home)
-            weight = read_sample_weight(sample_weight, rows.n, home)
-            self._fit(TrainingSet(rows, target, weight, metadata), eval_set)
-        return self
+        return self._train(X, y, sample_weight, metadata, eval_set)
 
     def _fit(self, data: TrainingSet, eval_set: Any) -> None:
         weights = given_weights(self)
@@ -171,11 +157,6 @@ class Voting(Combination):
         """Split into rows to fit on and rows to learn the weights from."""
         share, strata = self.validation_fraction, self._strata(target)
         return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
-
-    def _prefitted(self) -> list[Any]:
-        for name, estimator in self._kept():
-            require_fitted(name, estimator)
-        return [estimator for _, estimator in self._kept()]
 
     def _read_eval_set(self, eval_set: Any, data: TrainingSet) -> TrainingSet:
         """Read further rows in the way of those to fit on."""
@@ -254,10 +235,6 @@ class Voting(Combination):
         return tensor.reshape(tensor.shape[0], -1)
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
-        """Read the target that members are fitted on, on ``home``."""
-
-    @abstractmethod
     def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Array:
         """Read the target of further rows."""
 
@@ -265,9 +242,8 @@ class Voting(Combination):
     def _strata(self, target: Array) -> np.ndarray | None:
         """Return the classes to hold out in proportion, on the host; None for regression."""
 
-    @abstractmethod
     def _check_member(self, name: str, member: Any) -> None:
-        """Raise a ValueError if a fitted member does not match this ensemble."""
+        """Raise a ValueError if a fitted member does not know the classes of this ensemble."""
 
     @abstractmethod
     def _answer(self, name: str, member: Any, rows: MemberRows) -> Array:
@@ -298,18 +274,8 @@ def check_eval_set(eval_set: Any, weights: Any) -> None:
 
 
 def check_voting_parameters(vote: Any, kind: str) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
-
-    Parameters
-    ----------
-    vote : VotingClassifier or VotingRegressor
-    kind : "classifier" or "regressor"
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the parameter, what it got and what it wants.
-    """
+    """Check the parameters that do not depend on data; ``device`` is checked where it is
+    resolved."""
     check_estimators(vote, kind)
     check_rules(vote, RULES)
     given_weights(vote)
@@ -340,17 +306,8 @@ def learns_weights(weights: Any) -> bool:
 
 
 def given_weights(vote: Any) -> np.ndarray | None:
-    """Return the weights of the members that are not dropped, None if they are learned.
-
-    Returns
-    -------
-    float64 ndarray, shape (n_members,), or None
-
-    Raises
-    ------
-    ValueError
-        Wrong word, length or values.
-    """
+    """Return the weights of the members that are not dropped, None if they are learned. Raises a
+    ValueError for a wrong word, length or values."""
     weights, entries = vote.weights, vote.estimators
     kept = np.array([not is_dropped(entry) for _, entry in entries])
     if weights is None:

@@ -265,24 +265,8 @@ def _check_numbers(predictions: Array, y: Array, loss: str) -> None:
 def bagged_selection(
     loss: ModelLoss, n_rounds: int, n_initial: int, n_bags: int, bag_share: float, seed: int
 ) -> np.ndarray:
-    """Select from random parts of the models, and average (Caruana et al. 2004, section 2.3).
-
-    Parameters
-    ----------
-    loss : ModelLoss
-    n_rounds, n_initial : int
-        As for ``select``.
-    n_bags : int
-        One bag holds all models.
-    bag_share : float
-        Share of the models in each of several bags, rounded up.
-    seed : int
-
-    Returns
-    -------
-    float64 ndarray, shape (n_models,)
-        Sums to one.
-    """
+    """Select from random parts of the models, ``bag_share`` of them rounded up, and average
+    (Caruana et al. 2004, section 2.3). One bag holds all models."""
     everything = np.arange(loss.n_models)
     singly = np.array(
         [loss.of_sum(loss.added(loss.empty, model), 1) for model in everything.tolist()]
@@ -302,27 +286,12 @@ def bagged_selection(
 def select(
     loss: ModelLoss, models: np.ndarray, singly: np.ndarray, n_rounds: int, n_initial: int
 ) -> np.ndarray:
-    """Select from some models.
+    """Return how often each model is taken, up to the round with the lowest loss; among equally
+    good ones the first is.
 
-    Parameters
-    ----------
-    loss : ModelLoss
-    models : int64 ndarray, shape (n,)
-        Their numbers, ascending.
-    singly : float64 ndarray, shape (n_models,)
-        The loss of each of all models alone.
-    n_rounds : int
-        Most models in the ensemble, repetitions counted.
-    n_initial : int
-        The ensemble starts with the best, the two best, ..., or the ``n_initial`` best models,
-        whichever is the best ensemble.
-
-    Returns
-    -------
-    float64 ndarray, shape (n_models,)
-        How often each model was taken, up to the round with the lowest loss. Among equally good
-        models the first is taken.
-    """
+    ``models`` are the ascending numbers of those to select from, ``singly`` the losses of all
+    models alone. The ensemble starts with the best, the two best, ..., or the ``n_initial`` best
+    models, whichever is the best ensemble, and has ``n_rounds`` at most, repetitions counted."""
     best_first = models[np.argsort(singly[models], kind="stable")][:n_initial]
     chosen, losses = _add_all(loss, best_first)
     chosen = chosen[: int(np.argmin(losses)) + 1]

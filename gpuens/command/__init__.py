@@ -28,22 +28,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Returns
-    -------
-    int
-        The exit status: 0, 2 after an error in the input (one line on standard error says what
-        to do), 130 after Ctrl-C.
-    """
+    """Run one command. Return the exit status: 0, 2 after an error in the input (one line on
+    standard error says what to do), 130 after Ctrl-C."""
     options = _parser().parse_args(argv)
     from . import saved_models, training  # the estimators take a second to import
 
-    run = {
-        "fit": training.run,
-        "predict": saved_models.run_predict,
-        "info": saved_models.run_info,
-    }[options.command]
+    run = {"fit": training.run, "predict": saved_models.run_predict, "info": saved_models.run_info}[
+        options.command
+    ]
     try:
         run(options)
     except (CommandError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:

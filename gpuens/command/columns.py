@@ -37,20 +37,9 @@ _SAMPLE = 200
 
 
 def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> list[ColumnReading]:
-    """Return what the cells of a column can mean.
-
-    Parameters
-    ----------
-    column : arrow array
-        Text with null for empty cells, or of a typed file.
-    exact : bool
-        Take integers that float64 would merge for text.
-
-    Returns
-    -------
-    list of ColumnReading
-        Several if cells can mean several numbers or dates; they are of one kind.
-    """
+    """Return what the cells of a column, text with null for empty ones or of a typed file, can
+    mean: several numbers or dates, all of one kind. ``exact`` takes integers that float64 would
+    merge for text."""
     if column.null_count == len(column):
         return [ColumnReading(ColumnType(EMPTY), np.full(len(column), np.nan))]
     if not is_text(column):
@@ -264,26 +253,9 @@ def _written(value: Any) -> str | None:
 def learn(
     columns: dict[str, Any], overrides: Overrides, separator: str
 ) -> tuple[dict[str, ColumnReading], list[str]]:
-    """Find out the types of columns.
-
-    Parameters
-    ----------
-    columns : dict of arrow arrays
-    overrides : Overrides
-    separator : str
-        Of the file; empty for typed files.
-
-    Returns
-    -------
-    readings : dict of ColumnReading
-    notes : list of str
-        How what could be read in several ways was resolved.
-
-    Raises
-    ------
-    CommandError
-        Cells can be read in several ways, and nothing says which one is right.
-    """
+    """Find out the types of columns, and note how what could be read in several ways was resolved.
+    ``separator`` is that of the file, empty for typed files. Raises a CommandError if nothing says
+    which of several ways is right."""
     found = {name: readings_of(column, overrides) for name, column in columns.items()}
     evidence, notes = evidence_of(found.values()), list[str]()
     chosen = {n: settled(n, r, evidence, None, separator, notes) for n, r in found.items()}
@@ -346,24 +318,9 @@ def _words(way: str) -> str:
 def read_as(
     name: str, column: Any, known: ColumnType, overrides: Overrides, *, dates_are_days: bool = False
 ) -> list[ColumnReading]:
-    """Read a column by the type that a model knows.
-
-    Parameters
-    ----------
-    column : arrow array
-    dates_are_days : bool
-        Numbers may be dates, too: their days since 1970.
-
-    Returns
-    -------
-    list of ColumnReading
-        As of ``readings_of``.
-
-    Raises
-    ------
-    CommandError
-        The cells are not of the type.
-    """
+    """Read a column by the type that a model knows, as ``readings_of`` does. With
+    ``dates_are_days`` numbers may be dates, too: their days since 1970. Raises a CommandError if
+    the cells are not of the type."""
     if known.kind == TEXT:
         return [ColumnReading(known, text_of(column, overrides))]
     if known.kind == DATE and known.dates and is_text(column):

@@ -55,20 +55,8 @@ def order_of(name: str) -> str:
 
 
 def readings(cells: Any, overrides: Overrides, formats: Any = None) -> list[ColumnReading]:
-    """Return the dates that the cells of a column can mean, if all are dates.
-
-    Parameters
-    ----------
-    cells : arrow array of trimmed text
-        With null for missing cells.
-    formats : list of str, default=None
-        Those to try; None: all.
-
-    Returns
-    -------
-    list of ColumnReading
-        Their values differ from each other.
-    """
+    """Return the dates that the cells of a column (trimmed text, null where missing) can mean, if
+    all are dates: one reading for each different result of ``formats`` (None: all)."""
     import pyarrow.compute as pc
 
     if overrides.dates == NO_DATES:

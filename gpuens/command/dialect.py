@@ -25,16 +25,8 @@ _NUMBER = re.compile(r"\s*[+-]?[\d.,' ]*\d[\d.,' ]*([eE][+-]?\d+)?%?\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """The marks that tell cells apart.
-
-    Parameters
-    ----------
-    separator : str
-    quote : str
-        Encloses cells.
-    escape : str
-        May precede quotes within a cell, instead of doubling them; or empty.
-    """
+    """The marks that tell cells apart. ``escape`` may precede quotes within a cell, instead of
+    doubling them; or is empty."""
 
     separator: str
     quote: str = '"'
@@ -73,22 +65,9 @@ class _DialectSample(NamedTuple):
 
 
 def sniff(data: bytes, path: object, separator: str | None) -> FileLayout:
-    """Find out how a table is written.
-
-    Parameters
-    ----------
-    data : bytes
-        Text in UTF-8.
-    path : object
-        Names the file in errors.
-    separator : str or None
-        None: the one that gives all records as many cells as the header has.
-
-    Raises
-    ------
-    CommandError
-        There is no header, or several separators are possible.
-    """
+    """Find out how a table in UTF-8 is written; ``path`` names it in errors. Without a separator it
+    is the one that gives all records as many cells as the header has. Raises a CommandError if
+    there is no header, or several separators are possible."""
     part = data[: 4 * SAMPLE]
     text = part.decode("utf-8", "ignore")[:SAMPLE]
     skipped, comments, stated = _before_header(text)

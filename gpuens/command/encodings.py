@@ -8,7 +8,6 @@ import gzip
 import lzma
 import re
 import zlib
-from typing import NamedTuple
 
 from .errors import CommandError
 
@@ -38,33 +37,12 @@ _PART = 2**24
 """Bytes that are decoded at once, to bound the memory."""
 
 
-class Text(NamedTuple):
-    """The text of a file."""
-
-    data: bytes
-    """In UTF-8, without a byte order mark."""
-    encoding: str
-    """The encoding of the file; UTF-8 also where all characters are ASCII."""
-    example: str
-    """A word whose characters depend on the encoding."""
-
-
-def decode(data: bytes, encoding: str | None, path: object) -> Text:
-    """Return the text of a file that may be compressed.
-
-    Parameters
-    ----------
-    encoding : str or None
-        None: what the byte order mark says, else UTF-8 or UTF-16 if the bytes are, else
-        Windows-1252.
-    path : object
-        Names the file in errors.
-
-    Raises
-    ------
-    CommandError
-        The file is damaged, is not text, or is not in the encoding.
-    """
+def decode(data: bytes, encoding: str | None, path: object) -> tuple[bytes, str, str]:
+    """Return the text of a file that may be compressed, in UTF-8 without a byte order mark, its
+    encoding (UTF-8 also where all characters are ASCII), and a word whose characters depend on
+    that. An ``encoding`` of None is what the byte order mark says, else UTF-8 or UTF-16 if the
+    bytes are, else Windows-1252. Raises a CommandError if the file is damaged, is not text, or is
+    not in the encoding."""
     data = _decompressed(data, path)
     for signature, kind in _OTHERS.items():
         if data.startswith(signature):
@@ -78,7 +56,7 @@ def decode(data: bytes, encoding: str | None, path: object) -> Text:
             f"{path} is damaged or not text: there is a NUL character in line {line}. Repair the "
             "file, or pass --encoding."
         )
-    return Text(text, found, example)
+    return text, found, example
 
 
 def _decompressed(data: bytes, path: object) -> bytes:

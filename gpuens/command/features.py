@@ -161,19 +161,9 @@ def _is_valid(column: ColumnType) -> bool:
 def features_for(
     model: Any, table: FileTable, overrides: Overrides | None = None
 ) -> tuple[Any, list[str]]:
-    """Return the features of a fitted model from a table, whatever other columns it has.
-
-    Returns
-    -------
-    features : pandas.DataFrame
-    notes : list of str
-        How cells that the training did not have were understood.
-
-    Raises
-    ------
-    CommandError
-        A column is missing, or its cells are not of the type that the model knows.
-    """
+    """Return the features of a fitted model from a table, whatever other columns it has, and notes
+    on how cells that the training did not have were understood. Raises a CommandError if a column
+    is missing, or its cells are not of the type that the model knows."""
     import pandas
 
     names = getattr(model, "feature_names_in_", None)

@@ -52,18 +52,8 @@ def to_floats(column: Any) -> np.ndarray:
 
 
 def readings(cells: Any, overrides: Overrides) -> list[ColumnReading]:
-    """Return the numbers that the cells of a column can mean, if all are numbers.
-
-    Parameters
-    ----------
-    cells : arrow array of trimmed text
-        With null for missing cells.
-
-    Returns
-    -------
-    list of ColumnReading
-        Their values differ from each other.
-    """
+    """Return the numbers that the cells of a column (trimmed text, null where missing) can mean, if
+    all are numbers: one reading for each different result."""
     found: list[ColumnReading] = []
     ways = ways_of_sample(cells, overrides)
     if ways:

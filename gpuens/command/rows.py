@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-import unicodedata
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from .dialect import (
     without_blanks_at_quotes,
 )
 from .errors import CommandError
-from .types import MISSING_WORDS
+from .types import MISSING_WORDS, FileTable, plain_name
 
 LONGEST_CELL = 2**31 - 1
 _BLANK_LINE = [""]
@@ -35,40 +35,9 @@ UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
 
 
-def plain_name(name: str) -> str:
-    """Return a name composed, and without blanks around it."""
-    return unicodedata.normalize("NFC", name).strip()
-
-
-class TextRecords(NamedTuple):
-    """A table of text.
-
-    Empty cells are null; there are no other nulls.
-    """
-
-    names: list[str]
-    columns: list[Any]
-    """Arrow arrays in chunks."""
-    dialect: Dialect
-    notes: list[str]
-
-
-def read_records(data: bytes, path: object, separator: str | None) -> TextRecords:
-    """Read a table.
-
-    Parameters
-    ----------
-    data : bytes
-        Text in UTF-8.
-    path : object
-        Names the file in errors.
-
-    Raises
-    ------
-    CommandError
-        The separator is ambiguous; there are no rows; a row has more cells than the header; a
-        quote is misplaced.
-    """
+def read_records(data: bytes, path: Path, separator: str | None) -> FileTable:
+    """Read a table in UTF-8, whose empty cells are null. Raises a CommandError if the separator is
+    ambiguous, there are no rows, a row has more cells than the header, or a quote is misplaced."""
     data, layout = _laid_out(data, path, separator)
     if layout.dialect.escape:  # \\N is a missing cell where backslashes escape
         s = re.escape(layout.dialect.separator.encode())
@@ -90,7 +59,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> TextRecord
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
     notes += _doubts(data, layout, columns)
     names, columns = _named(names, columns)
-    return TextRecords(names, columns, layout.dialect, notes)
+    return FileTable(path, names, columns, layout.dialect.separator, notes)
 
 
 def _doubts(data: bytes, layout: FileLayout, columns: list[Any]) -> list[str]:

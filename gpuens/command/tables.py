@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,57 +10,12 @@ from typing import Any
 from .dialect import name_of
 from .encodings import WESTERN, decode
 from .errors import CommandError
-from .rows import plain_name, read_records
-from .types import Overrides
+from .rows import read_records
+from .types import FileTable, Overrides, plain_name
 
 EXTENSIONS = (".csv", ".tsv", ".parquet")
 COMPRESSED = ".gz"
 """May follow the extension of a text file."""
-
-
-@dataclass
-class FileTable:
-    """The columns of a file.
-
-    Parameters
-    ----------
-    path : path
-    names : list of str
-        Composed, and without blanks around them. Several columns may have the same name.
-    columns : list of arrow arrays
-        Text with null for empty cells, or of other types from typed files.
-    separator : str
-        Of the cells; empty for typed files.
-    notes : list of str
-        How the file was understood.
-    """
-
-    path: Path
-    names: list[str]
-    columns: list[Any]
-    separator: str = ""
-    notes: list[str] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def column(self, name: str) -> Any:
-        return self.columns[self.names.index(plain_name(name))]
-
-    def require_unique(self, names: Sequence[str]) -> None:
-        """Check that there is one column of each name.
-
-        Raises
-        ------
-        CommandError
-        """
-        for name in names:
-            at = [k + 1 for k, n in enumerate(self.names) if n == plain_name(name)]
-            if len(at) > 1:
-                raise CommandError(
-                    f"Columns {' and '.join(map(str, at))} of {self.path} are both named {name!r}, "
-                    "but differ. Rename one, or leave both out with --drop."
-                )
 
 
 def read(name: str, overrides: Overrides | None = None) -> FileTable:
@@ -85,18 +39,17 @@ def read(name: str, overrides: Overrides | None = None) -> FileTable:
 
 
 def _read_text(path: Path, overrides: Overrides) -> FileTable:
-    text = decode(path.read_bytes(), overrides.encoding, path)
-    records = read_records(text.data, path, overrides.separator)
-    separator = records.dialect.separator
+    text, encoding, example = decode(path.read_bytes(), overrides.encoding, path)
+    table = read_records(text, path, overrides.separator)
     understood = []
-    if separator != ("\t" if extension(path) == ".tsv" else ","):
-        understood.append(f"separator {name_of(separator)}")
-    if text.encoding != "utf-8":
-        label = "Windows-1252" if text.encoding == WESTERN else text.encoding
-        example = f" (as in {text.example!r})" if text.example and text.encoding == WESTERN else ""
-        understood.append(f"encoding {label}{example}")
-    understood += records.notes
-    return FileTable(path, records.names, records.columns, separator, understood)
+    if table.separator != ("\t" if extension(path) == ".tsv" else ","):
+        understood.append(f"separator {name_of(table.separator)}")
+    if encoding == WESTERN:
+        understood.append(f"encoding Windows-1252{f' (as in {example!r})' if example else ''}")
+    elif encoding != "utf-8":
+        understood.append(f"encoding {encoding}")
+    table.notes[:0] = understood
+    return table
 
 
 def _read_parquet(path: Path, overrides: Overrides) -> FileTable:

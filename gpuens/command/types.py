@@ -1,9 +1,13 @@
-"""The types of columns: how their cells are read, as fit found out and predict needs it."""
+"""Tables of files, and the types of their columns: how cells are read, as fit found out and predict
+needs it."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .errors import CommandError
@@ -21,23 +25,10 @@ columns of text, where they can be classes or categories."""
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The reading of the cells of a column.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``KINDS``, or "empty" for a column without values.
-    decimal : {"", ".", ","}
-        The decimal mark of numbers; empty if none shows it.
-    percent : bool
-        Numbers are percentages: 40% is 0.4.
-    dates : str
-        The format of dates, one of ``dates.FORMATS``; empty for those of typed files.
-    has_hours : bool
-        Some dates have a time.
-    thousands : str
-        What separates thousands in some numbers; empty if nothing does.
-    """
+    """The reading of the cells of a column: its kind, one of ``KINDS`` or "empty"; the decimal mark
+    of numbers, empty if none shows it, and what separates thousands; whether they are percentages
+    (40% is 0.4); the format of dates, one of ``dates.FORMATS``, empty for those of typed files, and
+    whether some have a time."""
 
     kind: str
     decimal: str = ""
@@ -48,10 +39,7 @@ class ColumnType:
 
 
 class ColumnReading(NamedTuple):
-    """A column that was read.
-
-    There are several of a column whose cells can mean several things.
-    """
+    """A column that was read; several where its cells can mean several things."""
 
     type: ColumnType
     values: Any
@@ -67,22 +55,48 @@ class ColumnReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """The options of a command about a file; None where the file decides.
-
-    Parameters
-    ----------
-    separator, encoding : str or None
-    decimal : {".", ","} or None
-    dates : {"day-first", "month-first", "year-first", "none"} or None
-    missing : tuple of str or None
-        The words that count as missing, in all columns, and no others.
-    """
+    """The options of a command about a file; None where the file decides. ``missing`` are the words
+    that count as missing, in all columns, and no others."""
 
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
     dates: str | None = None
     missing: tuple[str, ...] | None = None
+
+
+def plain_name(name: str) -> str:
+    """Return a name composed, and without blanks around it."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+@dataclass
+class FileTable:
+    """The columns of a file, arrow arrays, with names that may repeat: text with null for empty
+    cells, or other types from typed files, whose separator is empty. ``notes`` say how it was
+    understood."""
+
+    path: Path
+    names: list[str]
+    columns: list[Any]
+    separator: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def column(self, name: str) -> Any:
+        return self.columns[self.names.index(plain_name(name))]
+
+    def require_unique(self, names: Sequence[str]) -> None:
+        """Raise a CommandError unless there is one column of each name."""
+        for name in names:
+            at = [k + 1 for k, n in enumerate(self.names) if n == plain_name(name)]
+            if len(at) > 1:
+                raise CommandError(
+                    f"Columns {' and '.join(map(str, at))} of {self.path} are both named {name!r}, "
+                    "but differ. Rename one, or leave both out with --drop."
+                )
 
 
 def overrides_of(options: argparse.Namespace) -> Overrides:

@@ -340,20 +340,8 @@ def _with_exact_sums(of_members: np.ndarray) -> np.ndarray:
 
 
 def _shifted_rank(rank: int, centres: np.ndarray, errors: list[np.ndarray]) -> np.ndarray:
-    """Return the ``rank``-th smallest of ``centres[k] + errors[k][i]``, over all k and i.
-
-    Parameters
-    ----------
-    rank : int
-        From 1.
-    centres : float64, shape (n_folds, n_rows)
-    errors : list of float64 arrays
-        Ascending, one for each fold.
-
-    Returns
-    -------
-    float64, shape (n_rows,)
-    """
+    """Return the ``rank``-th smallest, from 1, of ``centres[k] + errors[k][i]`` over all k and i,
+    for each row. Centres are (n_folds, n_rows), the errors of each fold ascending."""
     n_rows = centres.shape[1]
     best = np.full(n_rows, np.inf)
     for k, of_fold in enumerate(errors):

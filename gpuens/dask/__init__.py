@@ -13,11 +13,7 @@ except ImportError as error:
         'gpuens.dask needs Dask and its scheduler: pip install "gpuens[dask]".'
     ) from error
 
-from .boosting import (
-    GradientBoostingClassifier,
-    GradientBoostingRanker,
-    GradientBoostingRegressor,
-)
+from .boosting import GradientBoostingClassifier, GradientBoostingRanker, GradientBoostingRegressor
 from .forests import (
     BaggingClassifier,
     BaggingRegressor,

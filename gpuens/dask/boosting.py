@@ -9,9 +9,8 @@ from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
 from ..boosting.parameters import check_parameters
 from ..boosting.ranker import GradientBoostingRanker as LocalRanker
 from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
-from ..estimators.docstrings import documented
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, OnCluster
+from .on_cluster import OnCluster, on_cluster
 
 
 class BoostingOnCluster(OnCluster):
@@ -56,37 +55,22 @@ class BoostingOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), others)
 
 
-@documented(OF_CLUSTER, name="GradientBoostingClassifier")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: ignore[misc]
-    """Gradient boosted classification trees, trained by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalClassifier
+    """Gradient boosted classification trees, trained by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="GradientBoostingRegressor")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ignore[misc]
-    """Gradient boosted regression trees, trained by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalRegressor
+    """Gradient boosted regression trees, trained by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="GradientBoostingRanker")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRanker(OnCluster, LocalRanker):  # type: ignore[misc]
-    """Gradient boosted trees that rank documents, trained by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalRanker
+    """Gradient boosted trees that rank documents, trained by the workers of a Dask cluster."""
 
     def fit(  # type: ignore[override]
         self,

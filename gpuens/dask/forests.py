@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 from ..bagging import bagging as bags
 from ..bagging.parameters import check_bagging_parameters
-from ..estimators.docstrings import documented
 from ..forests import forests as local
 from ..forests.isolation import IsolationForest as LocalIsolationForest
 from ..forests.isolation import check_isolation_parameters
 from ..trees.parameters import check_tree_parameters
 from .collections import parts_of
-from .on_cluster import OF_CLUSTER, OnCluster
+from .on_cluster import OnCluster, on_cluster
 
 
 class TreesOnCluster(OnCluster):
@@ -59,83 +58,50 @@ class TreesOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
-@documented(OF_CLUSTER, name="RandomForestClassifier")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestClassifier(TreesOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
-    """A random forest for classification, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = local.RandomForestClassifier
+    """A random forest for classification, grown by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="RandomForestRegressor")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestRegressor(TreesOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
-    """A random forest for regression, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = local.RandomForestRegressor
+    """A random forest for regression, grown by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="ExtraTreesClassifier")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesClassifier(TreesOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
-    """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = local.ExtraTreesClassifier
+    """Extremely randomised trees for classification, grown by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="ExtraTreesRegressor")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesRegressor(TreesOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
-    """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = local.ExtraTreesRegressor
+    """Extremely randomised trees for regression, grown by the workers of a Dask cluster."""
 
 
-@documented(OF_CLUSTER, name="BaggingClassifier")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingClassifier(TreesOnCluster, bags.BaggingClassifier):  # type: ignore[misc]
-    """Trees for classification on random samples, grown by the workers of a Dask cluster.
+    """Trees for classification on random samples, grown by the workers of a Dask cluster."""
 
-    <shared>
-    """
-
-    _local = bags.BaggingClassifier
     _check = staticmethod(check_bagging_parameters)
 
 
-@documented(OF_CLUSTER, name="BaggingRegressor")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingRegressor(TreesOnCluster, bags.BaggingRegressor):  # type: ignore[misc]
-    """Trees for regression on random samples, grown by the workers of a Dask cluster.
+    """Trees for regression on random samples, grown by the workers of a Dask cluster."""
 
-    <shared>
-    """
-
-    _local = bags.BaggingRegressor
     _check = staticmethod(check_bagging_parameters)
 
 
-@documented(OF_CLUSTER, name="IsolationForest")
+@on_cluster
 @dataclass(kw_only=True, eq=False, repr=False)
 class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
-    """An isolation forest, grown by the workers of a Dask cluster.
-
-    <shared>
-    """
-
-    _local = LocalIsolationForest
+    """An isolation forest, grown by the workers of a Dask cluster."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster, which send each other the rows that are drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import dask
 import distributed
@@ -14,9 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import PAGE
+from ..estimators.docstrings import documented
 from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
+
+Kind = TypeVar("Kind", bound=type)
 
 OF_CLUSTER = """Parameters
     ----------
@@ -127,6 +130,14 @@ class OnCluster:
             drop_axis=1 if example.ndim == 1 else None,
             chunks=(X.chunks[0], *((n,) for n in example.shape[1:])),
         )  # fmt: skip
+
+
+def on_cluster(cls: Kind) -> Kind:
+    """Complete the class of an estimator on a cluster, whose second base is that of ``gpuens``."""
+    made: Any = cls
+    made._local = cls.__bases__[1]
+    made.__doc__ = cls.__doc__ and f"{cls.__doc__}\n\n<shared>"
+    return documented(OF_CLUSTER, name=cls.__name__)(cls)
 
 
 def _concatenated(parts: list[Any], example: np.ndarray) -> Any:

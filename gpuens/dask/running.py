@@ -47,18 +47,8 @@ class _LostError(Exception):
 
 @dataclass
 class Training:
-    """A training on a cluster.
-
-    Parameters
-    ----------
-    client : Client
-    model : estimator
-        Of ``gpuens``, not fitted.
-    others : dict
-        Further arguments of ``fit``, which every worker gets as a whole.
-    max_restarts : int
-    heartbeat : float
-    """
+    """A training of ``model``, an estimator of ``gpuens``, on a cluster. ``others`` are further
+    arguments of ``fit``, which every worker gets as a whole."""
 
     client: Client
     model: Any
@@ -79,15 +69,9 @@ class Training:
     """When the scheduler was asked, and for how long it had not heard of each worker."""
 
     def run(self, parts: Sequence[Delayed]) -> Any:
-        """Return the fitted model.
-
-        Raises
-        ------
-        RuntimeError
-            Workers were lost more often than ``max_restarts``, or none is left.
-        Exception
-            The error of a worker that is not the loss of another one.
-        """
+        """Return the fitted model. Raises a RuntimeError if workers were lost more often than
+        ``max_restarts`` or none is left, and the error of a worker that is not the loss of another
+        one."""
         held = self.client.compute(list(parts))
         counted = [
             self.client.submit(length_of, part, number, pure=False)
@@ -126,12 +110,9 @@ class Training:
                 seconds *= 2
 
     def present(self) -> list[str]:
-        """Return the addresses of the workers that can take part.
-
-        The scheduler forgets those that it has not heard of for a heartbeat if they were stopped,
-        and for long in any case: their machine may be gone. While workers train, they notice that
-        of each other sooner.
-        """
+        """Return the addresses of the workers that can take part. The scheduler forgets those that
+        it has not heard of for a heartbeat if they were stopped, and for long in any case: their
+        machine may be gone. While workers train, they notice that of each other sooner."""
         if time.monotonic() - self.looked > GLANCE:
             limit = 0.0 if self.is_alarmed else self.heartbeat
             self.silence = self.client.run_on_scheduler(on_scheduler.silence, limit=limit)
@@ -206,13 +187,7 @@ class _Attempt:
         self._futures: list[Future] = []
 
     def run(self) -> Any:
-        """Return the fitted model.
-
-        Raises
-        ------
-        _LostError
-            A worker is gone.
-        """
+        """Return the fitted model. Raises a _LostError if a worker is gone."""
         training = self._training
         workers = training.workers()
         ranges = ranges_of(self._lengths, len(workers))
@@ -301,11 +276,9 @@ class _Attempt:
         return self._results(futures, PATIENCE)
 
     def _results(self, futures: Sequence[Future], patience: float = float("inf")) -> list[Any]:
-        """Wait for all, and return their results; raises what ``_wait`` raises.
-
-        A worker may be lost when it has finished, before its result is here. No other worker may
-        compute it again, and Dask would wait for that one for ever.
-        """
+        """Wait for all, and return their results; raises what ``_wait`` raises. A worker may be
+        lost when it has finished, before its result is here: no other worker may compute it again,
+        and Dask would wait for that one for ever."""
         results: list[Any] = []
         seconds = FETCHING
         while len(results) < len(futures):
@@ -323,15 +296,8 @@ class _Attempt:
         return set(self._workers) - set(self._training.present())
 
     def _wait(self, futures: Sequence[Future], patience: float = float("inf")) -> None:
-        """Wait for all, while all workers are there.
-
-        Raises
-        ------
-        _LostError
-            A worker is gone, or ``patience`` is over.
-        Exception
-            The first error of a worker that is not the loss of another one.
-        """
+        """Wait for all. Raises a _LostError if a worker is gone or ``patience`` is over, and the
+        first error of a worker that is not the loss of another one."""
         deadline = time.monotonic() + patience
         while waiting := [future for future in futures if not future.done()]:
             late = time.monotonic() > deadline

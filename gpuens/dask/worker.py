@@ -25,16 +25,8 @@ SECONDS_BETWEEN_SNAPSHOTS = 1.0
 
 
 class Job(NamedTuple):
-    """The share of a worker in a training.
-
-    Parameters
-    ----------
-    place : Place
-    first, n_all : int
-        Its first row, and the rows of all workers.
-    heartbeat, patience : float
-        See ``join_ring``.
-    """
+    """The share of a worker in a training: its first row and the rows of all workers; ``heartbeat``
+    and ``patience`` as in ``join_ring``."""
 
     place: Place
     first: int
@@ -75,24 +67,14 @@ def forget(token: str) -> None:
 
 
 def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Part) -> Any:
-    """Train on this worker's rows; returns the model on rank 0, elsewhere its fingerprint.
-
-    Parameters
-    ----------
-    model : estimator
-        Not fitted.
-    before : estimator or None
-        A snapshot of the same training, with which it goes on.
-    others : dict
-        Further arguments of ``fit``.
-    *parts : Part
-        The rows of this worker.
-    """
+    """Train on this worker's rows, going on with the snapshot ``before`` if there is one; return
+    the model on rank 0, elsewhere its fingerprint. ``others`` are further arguments of ``fit``."""
     worker = get_worker()
     X, y, weight, *of_queries = joined(parts)
     further = {n: v for n, v in zip(Part._fields[3:], of_queries, strict=True) if v is not None}
     if before is not None:  # without callbacks
-        model = before.set_params(warm_start=True, **_callbacks_of(model))
+        callbacks = {"callbacks": model.callbacks} if hasattr(model, "callbacks") else {}
+        model = before.set_params(warm_start=True, **callbacks)
     own = model.get_params(deep=False)
     threads = worker.state.nthreads if model.n_jobs is None else model.n_jobs
     model.set_params(n_jobs=threads)
@@ -107,10 +89,6 @@ def fingerprint_of(model: Any) -> tuple[str, ...]:
     """Return the fingerprint of a model, or those of its members."""
     parts = [model] if hasattr(model, "forest_") else model.estimators_
     return tuple(part.forest_.fingerprint() for part in parts)
-
-
-def _callbacks_of(model: Any) -> dict[str, Any]:
-    return {"callbacks": model.callbacks} if hasattr(model, "callbacks") else {}
 
 
 @contextmanager

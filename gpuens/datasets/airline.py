@@ -50,14 +50,9 @@ EFFECTS = (
 
 @documented(ARGUMENTS)
 def make_airline_like(
-    n_rows: int,
-    random_state: Any = 0,
-    *,
-    as_frame: bool = False,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, random_state: Any = 0, *, as_frame: bool = False,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make a table that resembles the airline data: will a flight be late?
 
     Categories without order, few (days of the week) and many (aircraft), common ones and rare

@@ -37,14 +37,9 @@ normal deviates, ``2 / √n_features`` and further draws."""
 
 @documented(OF_NORMALS)
 def make_twonorm(
-    n_rows: int,
-    n_features: int = 20,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 20, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Breiman's twonorm: two normal distributions with unit covariance.
 
     The mean of class 0 is (a, …, a), that of class 1 (-a, …, -a), with ``a = 2 / √n_features``.
@@ -72,14 +67,9 @@ def make_twonorm(
 
 @documented(OF_NORMALS)
 def make_threenorm(
-    n_rows: int,
-    n_features: int = 20,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 20, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Breiman's threenorm: three normal distributions with unit covariance, two classes.
 
     Class 0 has the mean (a, a, …, a) or (-a, -a, …, -a), equally likely, class 1 the mean
@@ -111,14 +101,9 @@ def make_threenorm(
 
 @documented(OF_NORMALS)
 def make_ringnorm(
-    n_rows: int,
-    n_features: int = 20,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 20, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Breiman's ringnorm: one normal distribution within another.
 
     Class 0 has the mean 0 and four times the unit covariance, class 1 the mean (a, …, a)
@@ -148,14 +133,9 @@ def make_ringnorm(
 
 @documented(ARGUMENTS)
 def make_waveform(
-    n_rows: int,
-    n_noise: int = 0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_noise: int = 0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make the waveform problem: three classes of mixtures of two of three triangular waves.
 
     Feature m = 1 … 21 is ``u h(m) + (1 - u) g(m)`` and a standard normal deviate, u uniform in

@@ -32,19 +32,8 @@ QUANTILE_DENOMINATOR = (16.732502964, -9.6513613973, -2.2622852608, 17.485452065
 
 @dataclass(frozen=True)
 class BlockDraws:
-    """The draws of a block of rows, as arrays with a line for each column and its rows in line.
-
-    Parameters
-    ----------
-    xp : module
-        Array API namespace.
-    device : object
-        Where to create arrays; None for the default device.
-    seed : int
-        Below 2**32.
-    begin, end : int
-        The rows, below 2**32.
-    """
+    """The draws of a block of rows, as arrays with a line for each column and its rows in line. The
+    seed and the rows are below 2**32; device None is the default one of the namespace xp."""
 
     xp: ModuleType
     device: Any
@@ -54,13 +43,8 @@ class BlockDraws:
 
     def bits(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Array:
         """Draw 32 random bits for each cell of the columns ``first`` … ``first + n - 1`` of a
-        stream.
-
-        Returns
-        -------
-        int64, shape (n, n_rows)
-            All libraries calculate with int64; the products that it cannot hold wrap alike.
-        """
+        stream: int64, shape (n, n_rows). All libraries calculate with int64; the products that it
+        cannot hold wrap alike."""
         row = self.xp.arange(self.begin, self.end, dtype=self.xp.int64, device=self.device)
         return _draw(self._keys(n, first, stream)[:, None], row[None, :])
 
@@ -76,11 +60,8 @@ class BlockDraws:
     def choice(
         self, n_choices: int, column: int, *, skew: int = 0, stream: int = FEATURES
     ) -> Array:
-        """Draw whole numbers from 0 to ``n_choices - 1`` (int64, shape (n_rows,)).
-
-        With u uniform they are ``floor(n_choices * u ** (1 + skew))``: the larger ``skew``, the
-        more often the first.
-        """
+        """Draw whole numbers from 0 to ``n_choices - 1``, ``floor(n_choices * u ** (1 + skew))``
+        with u uniform: the larger ``skew``, the more often the first."""
         u = self.bits(first=column, stream=stream)[0, :] >> 8
         share = u
         for _ in range(skew):
@@ -88,10 +69,8 @@ class BlockDraws:
         return share * n_choices >> 24
 
     def effect(self, codes: Array, column: int) -> Array:
-        """Return a standard normal number for each code (int64 below 2**32, any shape), as float32.
-
-        It depends on the seed, ``column`` and the code alone, not on the row.
-        """
+        """Return a standard normal float32 for each code (int64 below 2**32, any shape), which
+        depends on the seed, ``column`` and the code alone, not on the row."""
         return normal_quantile(_draw(self._keys(1, column, RULE)[0], codes), self.xp)
 
     def _keys(self, n: int, first: int, stream: int) -> Array:
@@ -101,22 +80,12 @@ class BlockDraws:
 
 
 def normal_quantile(bits: Array, xp: ModuleType) -> Array:
-    """Return the quantile of ``(bits + ½) / 2**32``, of which the 24 high bits count.
+    """Return the quantile of ``(bits + ½) / 2**32`` as float32, of which the 24 high bits count;
+    complementary bits give the opposite number.
 
-    With q = p - ½ and t = (4 p (1 - p))^⅛ the quantile over q is smooth in t, and a quotient of
-    two polynomials of degree 4 (fitted by weighted least squares to the least relative error)
-    is within 2e-6 of it over all 2**24 values. No logarithm is needed.
-
-    Parameters
-    ----------
-    bits : int64, any shape
-    xp : module
-
-    Returns
-    -------
-    float32, the same shape
-        Symmetric: complementary bits give the opposite number.
-    """
+    With q = p - ½ and t = (4 p (1 - p))^⅛ the quantile over q is smooth in t, and a quotient of two
+    polynomials of degree 4 (fitted by weighted least squares to the least relative error) is within
+    2e-6 of it over all 2**24 values. No logarithm is needed."""
     q = xp.astype(bits >> 8, xp.float32) * 2.0**-24 - (0.5 - 2.0**-25)  # exact
     tail = xp.abs(q)
     t = (0.5 - tail) * (tail + 0.5) * 4.0
@@ -134,20 +103,15 @@ def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def sqrt_float32(x: Array, xp: ModuleType) -> Array:
-    """Return the correctly rounded square root of float32 numbers.
-
-    The root of a float32 is never so close to the middle between two others that an error of the
-    last bit in float64 could move it to the wrong one.
-    """
+    """Return the correctly rounded square root of float32 numbers, which is never so close to the
+    middle between two others that an error of the last bit in float64 could move it."""
     return xp.astype(xp.sqrt(xp.astype(x, xp.float64)), xp.float32)
 
 
 def sqrt_float64(x: Array, xp: ModuleType) -> Array:
-    """Return the square root of float64 numbers > 0, whatever the last bit of the library's root.
-
-    A step of Newton's method, its residual without rounding (Dekker 1971): the root is split
-    into halves of 26 bits, whose products are exact.
-    """
+    """Return the square root of float64 numbers > 0, whatever the last bit of the library's root: a
+    step of Newton's method, its residual without rounding (Dekker 1971). The root is split into
+    halves of 26 bits, whose products are exact."""
     root = xp.sqrt(x)
     scaled = root * 134217729.0  # 2²⁷ + 1
     high = scaled - (scaled - root)

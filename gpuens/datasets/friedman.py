@@ -36,15 +36,9 @@ OF_A_CIRCUIT = f"""n_rows : int
 
 @documented(ARGUMENTS)
 def make_friedman1(
-    n_rows: int,
-    n_features: int = 10,
-    noise: float = 0.0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 10, noise: float = 0.0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Friedman's first problem: a sum of terms in five features; the others have no effect.
 
     ``y = 10 sin(π x₁ x₂) + 20 (x₃ - ½)² + 10 x₄ + 5 x₅`` and noise; the features are uniform in
@@ -101,14 +95,9 @@ def make_friedman1(
 
 @documented(OF_A_CIRCUIT, third="125")
 def make_friedman2(
-    n_rows: int,
-    noise: float = 0.0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, noise: float = 0.0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Friedman's second problem: the impedance of a circuit.
 
     ``y = √(x₁² + (x₂ x₃ - 1 / (x₂ x₄))²)`` and noise, with x₁ uniform in (0, 100), x₂ in
@@ -134,14 +123,9 @@ def make_friedman2(
 
 @documented(OF_A_CIRCUIT, third="0.1")
 def make_friedman3(
-    n_rows: int,
-    noise: float = 0.0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, noise: float = 0.0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make Friedman's third problem: the phase of a circuit.
 
     ``y = arctan((x₂ x₃ - 1 / (x₂ x₄)) / x₁)`` and noise, with the features of

@@ -20,14 +20,9 @@ HIGGS_NOISE = 1.58
 
 @documented(ARGUMENTS)
 def make_higgs_like(
-    n_rows: int,
-    n_features: int = 28,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 28, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make a table that resembles HIGGS: two classes separated by products of features.
 
     Symmetric, heavy-tailed and coarsely graded features in turn. The labels follow at most
@@ -126,13 +121,9 @@ OF_AREA, OF_SOIL, OF_PAIR, FIRST_OF_PAIR, SECOND_OF_PAIR = range(5)
 
 @documented(ARGUMENTS)
 def make_covtype_like(
-    n_rows: int,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make a table that resembles Covertype: seven classes, two of them common, three rare.
 
     Ten numeric features in whole numbers, then two choices coded as 4 and 40 columns of zeros

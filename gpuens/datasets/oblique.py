@@ -13,15 +13,9 @@ from .tables import ARGUMENTS, check_counts, make_table
 
 @documented(ARGUMENTS)
 def make_sparse_parity(
-    n_rows: int,
-    n_features: int = 20,
-    n_relevant: int = 3,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 20, n_relevant: int = 3, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make the parity of the signs of a few features among many.
 
     Features are uniform on (-1, 1), and y is whether an odd number of the first ``n_relevant`` is
@@ -75,14 +69,9 @@ def make_sparse_parity(
 
 @documented(ARGUMENTS)
 def make_trunk(
-    n_rows: int,
-    n_features: int = 100,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 100, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make two normal classes whose means differ less and less from feature to feature.
 
     Feature j = 1, 2, ... has the mean ``1 / sqrt(j)`` in class 1 and its negative in class 0, and

@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..estimators.docstrings import documented
+
+OF_FRAMES = """as_frame : bool, default=True
+        True: X is a pandas data frame with columns of a categorical dtype. False: an array
+        with the categories' numbers.
+    data_home : str or path, default=None
+        As in ``fetch_higgs``."""
+
 
 def fetch_higgs(*, full: bool = False, data_home: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Fetch HIGGS: collisions that made a Higgs boson, or did not.
@@ -73,16 +81,13 @@ def fetch_covtype(*, data_home: Any = None) -> tuple[np.ndarray, np.ndarray]:
     return _numbers(frame), _numbers(target.to_frame())[:, 0].astype(np.int64) - 1
 
 
+@documented(OF_FRAMES)
 def fetch_airlines(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any, np.ndarray]:
     """Fetch OpenML's data set 1169 ("airlines", version 1): will a flight be late?
 
     Parameters
     ----------
-    as_frame : bool, default=True
-        True: X is a pandas data frame with columns of a categorical dtype. False: an array
-        with the categories' numbers.
-    data_home : str or path, default=None
-        As in ``fetch_higgs``.
+    <shared>
 
     Returns
     -------
@@ -102,16 +107,13 @@ def fetch_airlines(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any
     return (frame if as_frame else _codes(frame)), y
 
 
+@documented(OF_FRAMES)
 def fetch_adult(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any, np.ndarray]:
     """Fetch OpenML's data set 1590 ("adult", version 2): who earns over $50,000?
 
     Parameters
     ----------
-    as_frame : bool, default=True
-        True: X is a pandas data frame with columns of a categorical dtype. False: an array
-        with the categories' numbers.
-    data_home : str or path, default=None
-        As in ``fetch_higgs``.
+    <shared>
 
     Returns
     -------

@@ -15,14 +15,9 @@ from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
 @documented(ARGUMENTS)
 def make_moons(
-    n_rows: int,
-    noise: float = 0.0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, noise: float = 0.0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make two interleaved half circles, as ``sklearn.datasets.make_moons``.
 
     Points are uniform on the upper half of the unit circle (class 0) or on the lower half of
@@ -58,14 +53,9 @@ def make_moons(
 
 @documented(ARGUMENTS)
 def make_spirals(
-    n_rows: int,
-    noise: float = 0.0,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, noise: float = 0.0, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make two intertwined spirals of three turns each.
 
     The radius is the square root of a uniform number, and the angle grows with it; class 1 is
@@ -131,13 +121,9 @@ MEDIAN_OF_CHI_SQUARED_10 = 9.34
 
 @documented(ARGUMENTS)
 def make_hastie_10_2(
-    n_rows: int,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make the ten-dimensional χ² example: is a normal point outside a sphere?
 
     y is 1 where the sum of the squares of ten standard normal features exceeds 9.34, the median
@@ -178,15 +164,9 @@ def make_hastie_10_2(
 
 @documented(ARGUMENTS)
 def make_nested_spheres(
-    n_rows: int,
-    n_features: int = 10,
-    n_classes: int = 3,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 10, n_classes: int = 3, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make classes within concentric spheres: the shell that a normal point lies in.
 
     The spheres have such radii that all classes are equally likely (quantiles of the χ²

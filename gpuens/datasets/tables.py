@@ -56,26 +56,8 @@ def make_table(
     device: Any = None,
     target: str = "int64",
 ) -> tuple[Array, Array]:
-    """Make a table from the function that makes a block of its rows.
-
-    Parameters
-    ----------
-    block : callable
-    n_rows, random_state, rows, xp, device
-        The user's arguments.
-    target : str
-        The dtype of y.
-
-    Returns
-    -------
-    X : float32, shape (n_rows, n_features)
-    y : shape (n_rows,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Names the argument, what it got and what it wants.
-    """
+    """Make X (float32) and y (dtype ``target``) from the function that makes a block of their rows
+    and the user's arguments. Errors name the argument, what it got and what it wants."""
     check_counts(n_rows=n_rows)
     begin, end = _row_range(rows, int(n_rows))
     seed = seed_of(random_state)

@@ -21,15 +21,9 @@ NOISE = 1.0
 
 @documented(ARGUMENTS)
 def make_wide_sparse(
-    n_rows: int,
-    n_features: int = 1000,
-    density: float = 0.02,
-    random_state: Any = 0,
-    *,
-    rows: tuple[int, int] | None = None,
-    xp: Any = None,
-    device: Any = None,
-) -> tuple[Any, Any]:
+    n_rows: int, n_features: int = 1000, density: float = 0.02, random_state: Any = 0, *,
+    rows: tuple[int, int] | None = None, xp: Any = None, device: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Make a wide table that resembles word counts: most cells are 0.
 
     As with words, the first columns have many counts and the last ones few (Zipf's law). The

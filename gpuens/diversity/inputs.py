@@ -43,14 +43,9 @@ def on_its_gpu(measure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Counts(NamedTuple):
-    """Counts of rows on which two models are right or wrong (Kuncheva and Whitaker 2003,
-    table 1).
-
-    both, first, second, neither : float64, shape (n_models, n_models)
-        Rows where both models are right, only the one of the matrix row, only the one of the
-        column, and none. Whole numbers; they sum up to ``n_rows`` everywhere.
-    n_rows : int
-    """
+    """Counts of rows on which two models are right or wrong (Kuncheva and Whitaker 2003, table 1),
+    as float64 matrices of all pairs: both are right, only the one of the matrix row, only that of
+    the column, and none. They sum up to ``n_rows`` everywhere."""
 
     both: Array
     first: Array
@@ -60,26 +55,9 @@ class Counts(NamedTuple):
 
 
 def read_correct(predictions: Any, y: Any, X: Any) -> Array:
-    """Return where models are right.
-
-    Parameters
-    ----------
-    predictions : array, shape (n_rows, n_models), or fitted ensemble
-        Labels; without ``y`` zeros and ones that say already where a model is right.
-    y : array, shape (n_rows,), or None
-    X : table, shape (n_rows, n_features), or None
-        Where ``predictions`` is an ensemble.
-
-    Returns
-    -------
-    bool, shape (n_rows, n_models), in the library and on the device of the predictions
-
-    Raises
-    ------
-    ValueError
-        See ``read_predictions``. y does not fit the predictions, or is None although the
-        predictions hold other values than zeros and ones.
-    """
+    """Return where models are right: bool, shape (n_rows, n_models). Without ``y`` predictions are
+    zeros and ones that say it; an ensemble predicts X. Raises a ValueError if y does not fit the
+    predictions, or is None although they hold other values; see also ``read_predictions``."""
     if y is None and X is not None:
         raise ValueError(
             "y is None: the members' predictions for X are right or wrong only beside the true "
@@ -106,24 +84,9 @@ def read_correct(predictions: Any, y: Any, X: Any) -> Array:
 
 
 def read_predictions(predictions: Any, X: Any = None) -> Array:
-    """Return the predictions of at least two models.
-
-    Parameters
-    ----------
-    predictions : array, shape (n_rows, n_models), or fitted ensemble
-    X : table, shape (n_rows, n_features), or None
-
-    Returns
-    -------
-    array, shape (n_rows, n_models)
-        As it was passed; NumPy for data frames and lists.
-
-    Raises
-    ------
-    ValueError
-        Not a matrix, no rows, fewer than two models, a missing value; an ensemble without X, or
-        predictions with one.
-    """
+    """Return the predictions of at least two models, (n_rows, n_models), or those of an ensemble's
+    members for X. Raises a ValueError if they are not a matrix, or have no rows or a missing value,
+    and for an ensemble without X, or predictions with one."""
     if hasattr(predictions, "predict"):
         if X is None:
             raise ValueError(
@@ -155,12 +118,7 @@ def read_predictions(predictions: Any, X: Any = None) -> Array:
 
 
 def pair_counts(correct: Array) -> Counts:
-    """Count the four outcomes of every pair of models, by one matrix product.
-
-    Parameters
-    ----------
-    correct : bool, shape (n_rows, n_models)
-    """
+    """Count the four outcomes of every pair of models (n_rows, n_models), by one matrix product."""
     xp = array_namespace(correct)
     n_rows, n_models = correct.shape
     both = joint_counts(correct)
@@ -170,10 +128,8 @@ def pair_counts(correct: Array) -> Counts:
 
 
 def joint_counts(marked: Array) -> Array:
-    """Count the rows in which two columns are both marked, float64 (n_columns, n_columns).
-
-    Products of zeros and ones are exact in float32, and so are their sums over up to 2**24 rows.
-    """
+    """Count the rows in which two columns are both marked, float64 (n_columns, n_columns). Products
+    of zeros and ones are exact in float32, and so are their sums over up to 2**24 rows."""
     xp = array_namespace(marked)
     total: Any = 0.0
     for first in range(0, marked.shape[0], EXACT_ROWS):

@@ -52,12 +52,9 @@ OF_CLASSES = """classes_ : ndarray, shape (n_classes,), or list of ndarray
 
 @dataclass(frozen=True)
 class Parts:
-    """A model that was read.
-
-    ``classes`` is None for a regression, a list of labels 0 and 1 of several binary outputs
-    (``labels_of_each``); ``names`` is None where the source has none of its own.
-    ``source`` is data about the model for users.
-    """
+    """A model that was read. ``classes`` is None for a regression, a list of labels 0 and 1 of
+    several binary outputs (``labels_of_each``); ``names`` is None where the source has none of its
+    own; ``source`` is data about the model for users."""
 
     forest: Forest
     reading: Reading

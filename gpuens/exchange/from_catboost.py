@@ -216,13 +216,8 @@ class _Categories:
         return own.setdefault(value & 0xFFFFFFFF, len(own))
 
     def known(self, info: Field) -> KnownCategories | None:
-        """Return the categories by their texts.
-
-        Raises
-        ------
-        ImportedModelError
-            The file does not have the text of one.
-        """
+        """Return the categories by their texts. Raises an ImportedModelError if the file lacks
+        one."""
         if not self.hashes:
             return None
         texts: dict[int, str] = {}

@@ -28,22 +28,12 @@ from .reading.files import ImportedModelError
 class KnownCategories:
     """The values that the categories of a model were made of, where its file has them.
 
-    Parameters
-    ----------
-    values : tuple of ndarray
-        Of each known column: ascending numbers, or strings as objects.
-    codes : tuple of int64 ndarray
-        The category of each of these values.
-    features : int64 ndarray, shape (n_known,)
-        Whose values they are; -1 throughout where they belong to the columns of a data frame that
-        have a categorical type, in their order.
-    unknown : float or None
-        What other values are read as: -1, the code of none, or NaN. None is for XGBoost, whose own
-        comparison of names is then used (``names_of_xgboost``): it has no prediction for others.
-    of_numbers : bool
-        Whether columns of numbers hold values, too, and not codes. A text then is the value of the
-        whole number that it spells.
-    """
+    Column k has ascending numbers, or strings as objects, ``values[k]`` with the categories
+    ``codes[k]``, and belongs to ``features[k]``: -1 throughout where they belong to the columns of
+    a data frame that have a categorical type, in their order. Other values are read as ``unknown``:
+    -1, the code of none, or NaN; None is for XGBoost, whose own comparison of names is then used
+    (``names_of_xgboost``). ``of_numbers`` is whether columns of numbers hold values, too, and not
+    codes: a text then is the value of the whole number that it spells."""
 
     values: tuple[np.ndarray, ...]
     codes: tuple[np.ndarray, ...]
@@ -55,13 +45,8 @@ class KnownCategories:
     def of(
         cls, listed: list[list[Any]], features: Any, unknown: float | None, of_numbers: bool = False
     ) -> KnownCategories:
-        """Make them of lists in which category c comes at place c, the first of equal ones.
-
-        Raises
-        ------
-        ImportedModelError
-            A list holds neither texts only nor numbers only.
-        """
+        """Make them of lists in which category c comes at place c, the first of equal ones. Raises
+        an ImportedModelError if a list holds neither texts only nor numbers only."""
         values, codes = [], []
         for of_feature in listed:
             found, first = np.unique(_as_values(of_feature), return_index=True)
@@ -70,13 +55,8 @@ class KnownCategories:
         return cls(tuple(values), tuple(codes), np.array(features, np.int64), unknown, of_numbers)
 
     def columns_in(self, X: Any) -> dict[int, int]:
-        """Return which columns of X take which of the lists.
-
-        Raises
-        ------
-        ImportedModelError
-            X has not as many columns of categories as there are lists.
-        """
+        """Return which columns of X take which of the lists. Raises an ImportedModelError if X has
+        not as many columns of categories as there are lists."""
         if not (self.features < 0).any():
             return {f: k for k, f in enumerate(self.features.tolist())}
         if not is_frame(X):
@@ -126,24 +106,14 @@ def _refuse_unknown(column: Column, accepted: Array) -> None:
 
 
 def names_of_xgboost(column: DictionaryColumn, X: Any, f: int, known: np.ndarray) -> Column:
-    """Return a column with the names that XGBoost compares.
+    """Return a column with the names that XGBoost compares with ``known``, those of the model.
 
     XGBoost (3.1, 3.2) joins the names of a pandas column in UTF-8, and cuts the bytes where the
     characters of the names end: ["Bonn", "Köln", "Graz"] are "Bonn", "K\\xc3\\xb6l" and "nGra".
     Models have names so cut, or whole ones of pyarrow and polars, and no mark of which. Bytes
-    beyond ASCII are lone surrogates in these names, as PEP 383 has them.
-
-    Parameters
-    ----------
-    known : ndarray
-        The names in the model, or numbers.
-
-    Raises
-    ------
-    ImportedModelError
-        Names are not ASCII, and those of the column are not all in the model: others could be
-        taken for what they are not.
-    """
+    beyond ASCII are lone surrogates in these names, as PEP 383 has them. Raises an
+    ImportedModelError if names are not ASCII and not all in the model: others could be taken for
+    what they are not."""
     names = [_as_text(value) for value in column.categories]
     if known.dtype.kind != "O" or not all(isinstance(name, str) for name in names):
         return column

@@ -38,19 +38,9 @@ AVERAGES = ("nothing", "scores", "predictions")
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The reading of rows.
-
-    Parameters
-    ----------
-    single : bool
-        Values are rounded to float32.
-    missing : float
-        A value that is missing like NaN; NaN for none.
-    zero_missing : int64, shape (n,)
-        Features whose values up to ``TINY`` are missing.
-    below_zero : bool
-        Whether a category between -1 and 0 is an unknown one; otherwise it is 0.
-    """
+    """The reading of rows: whether values are rounded to float32, a value that is ``missing`` like
+    NaN, the features whose values up to ``TINY`` are missing, and whether a category between -1 and
+    0 is an unknown one (``below_zero``), not 0."""
 
     single: bool
     missing: float
@@ -84,25 +74,13 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Finish:
-    """The way from sums to scores and predictions.
+    """The way from sums, of float32 if ``single``, to scores and predictions.
 
-    Parameters
-    ----------
-    single : bool
-        Sums are float32.
-    base_last : bool
-        The base is added after the trees, to ``scale`` times their sum.
-    scale : float
-    averages : {"nothing", "scores", "predictions"}
-        What is divided by the number of rounds: the sums of the trees, or the scores before the
-        link.
-    rounds : int64, shape (n_rounds + 1,)
-        Round k has the trees ``rounds[k]:rounds[k + 1]``.
-    link : str
-        One of ``LINKS``: from scores to predictions.
-    slope : float
-        Factor on the score in the logistic function.
-    """
+    With ``base_last`` the base is added after the trees, to ``scale`` times their sum. ``averages``
+    is what is divided by the number of rounds: "nothing", "scores" (the sums, before the link) or
+    "predictions". Round k has the trees ``rounds[k]:rounds[k + 1]``. ``link``, one of ``LINKS``,
+    leads from scores to predictions; ``slope`` is a factor on the score in the logistic
+    function."""
 
     single: bool
     base_last: bool

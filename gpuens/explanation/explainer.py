@@ -17,13 +17,7 @@ from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees, described
 from ..inputs.arrays import resolve_device, to_input_library
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
-from .values import (
-    expected_value,
-    interaction_values,
-    program_of,
-    shapley_values,
-    values_against,
-)
+from .values import expected_value, interaction_values, program_of, shapley_values, values_against
 
 AUTO, PATH_DEPENDENT, INTERVENTIONAL = "auto", "tree_path_dependent", "interventional"
 
@@ -270,16 +264,9 @@ def _perturbation(wanted: Any, data: Any) -> str:
 
 
 def _sum_of_trees(model: Any) -> SumOfTrees:
-    """Return the trees of a fitted model.
-
-    Raises
-    ------
-    TypeError
-        The model is not of this package, or does not add up the values of its trees.
-    ValueError
-        Its trees are more than splits of single features and constants.
-    sklearn.exceptions.NotFittedError
-    """
+    """Return the trees of a fitted model. Raises a TypeError if it is not of this package or does
+    not add up the values of its trees, and a ValueError if these are more than splits of single
+    features and constants."""
     instead = "use gpuens.inspection.permutation_importance, or "
     try:
         trees = described(model)
@@ -301,19 +288,10 @@ def _sum_of_trees(model: Any) -> SumOfTrees:
 
 
 def explained(model: Any, X: Any, contribs: Any, interactions: Any) -> Any:
-    """Return contributions, or interactions, with the expected value behind the features.
-
-    Returns
-    -------
-    float64, shape (n_rows, n_features + 1), or (n_rows, n_features + 1, n_features + 1)
-        Of several outputs (n_rows, n_outputs, ...). The last entry is the expected value, the
-        sum of all is the raw prediction.
-
-    Raises
-    ------
-    ValueError
-        Both are wanted, or one of them is not a bool.
-    """
+    """Return contributions, or interactions, with the expected value behind the features, so that
+    the sum of all is the raw prediction: (n_rows, n_features + 1) or (n_rows, n_features + 1,
+    n_features + 1), of several outputs (n_rows, n_outputs, ...). Raises a ValueError if both are
+    wanted."""
     for name, value in (("pred_contribs", contribs), ("pred_interactions", interactions)):
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be True or False, got {value!r}.")

@@ -21,13 +21,8 @@ PART_BYTES = 2**27
 
 
 def program_of(forest: Forest, device: Device, with_covers: bool) -> tuple[Program, Size]:
-    """Return the layout of a forest on a device, made once.
-
-    Raises
-    ------
-    ValueError
-        ``with_covers`` is set and training weights of nodes are missing.
-    """
+    """Return the layout of a forest on a device, made once. Raises a ValueError if ``with_covers``
+    is set and training weights of nodes are missing."""
     kept: dict[Any, tuple[Program, Size]] = forest.__dict__.setdefault("_programs", {})
     key = str(device), with_covers
     if key not in kept:
@@ -41,16 +36,8 @@ def program_of(forest: Forest, device: Device, with_covers: bool) -> tuple[Progr
 
 
 def shapley_values(forest: Forest, X: Array, device: Device) -> Array:
-    """Return path-dependent Shapley values of the sum of the trees.
-
-    Parameters
-    ----------
-    X : float32 or float64, shape (n_rows, n_features), on the device
-
-    Returns
-    -------
-    float64, shape (n_rows, n_features, n_outputs), on the device
-    """
+    """Return path-dependent Shapley values of the sum of the trees, float64 (n_rows, n_features,
+    n_outputs)."""
     program, size = program_of(forest, device, with_covers=True)
 
     def explain(rows: Array) -> Array:
@@ -62,13 +49,8 @@ def shapley_values(forest: Forest, X: Array, device: Device) -> Array:
 
 
 def interaction_values(forest: Forest, X: Array, device: Device) -> Array:
-    """Return path-dependent Shapley interaction values of the sum of the trees.
-
-    Returns
-    -------
-    float64, shape (n_rows, n_features, n_features, n_outputs), on the device
-        Symmetric; lines add up to the Shapley values.
-    """
+    """Return path-dependent Shapley interaction values of the sum of the trees, float64 (n_rows,
+    n_features, n_features, n_outputs): symmetric, and lines add up to the Shapley values."""
     program, size = program_of(forest, device, with_covers=True)
     n, n_outputs, xp = forest.n_features, forest.n_outputs, device.xp
 
@@ -89,16 +71,8 @@ def interaction_values(forest: Forest, X: Array, device: Device) -> Array:
 
 
 def values_against(forest: Forest, X: Array, background: Array, device: Device) -> Array:
-    """Return interventional Shapley values of the sum of the trees.
-
-    Parameters
-    ----------
-    background : float32 or float64, shape (n_background, n_features), on the device
-
-    Returns
-    -------
-    float64, shape (n_rows, n_features, n_outputs), on the device
-    """
+    """Return interventional Shapley values of the sum of the trees against the rows ``background``,
+    float64 (n_rows, n_features, n_outputs)."""
     program, size = program_of(forest, device, with_covers=False)
     if size.n_slots > MOST_SLOTS:
         raise ValueError(

@@ -57,24 +57,10 @@ class Tree(NamedTuple):
 class Additive:
     """A model as a sum of trees.
 
-    Parameters
-    ----------
-    kind : str
-        Name of the estimator's class.
-    forest : Forest
-        Its base is zero.
-    n_averaged : int
-        The sum is divided by this number, that of the trees of a forest; otherwise 1.
-    link : {"identity", "exp", "logistic", "softmax", "sorted", "isolation"}
-        From raw scores to predictions. "sorted": ascending in each row; "isolation":
-        ``-2 ** score``.
-    slope : float
-        Factor on the raw score in the link.
-    names : list of str
-        Of the features.
-    classes : ndarray or None
-        Labels, ascending; None for regression.
-    """
+    ``forest`` has a base of zero, ``kind`` is the name of the estimator's class. The sum is divided
+    by ``n_averaged``, the trees of a forest or 1. ``link`` leads from raw scores, times ``slope``,
+    to predictions: "identity", "exp", "logistic", "softmax", "sorted" (ascending in each row) or
+    "isolation" (``-2 ** score``). ``classes`` are ascending labels, None for regression."""
 
     kind: str
     forest: Forest
@@ -154,14 +140,8 @@ def _leaf(output: int, value: float) -> Tree:
 
 
 def described(model: Any) -> Additive:
-    """Return the sum of trees that a fitted model is.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    ValueError
-        The model is not a sum of trees of this package, or has several outputs of classes.
-    """
+    """Return the sum of trees that a fitted model is. Raises a NotFittedError, or a ValueError if
+    it is not a sum of trees of this package, or has several outputs of classes."""
     check_is_fitted(model)
     trees, link = _linked(model)
     instead = "use model.save and gpuens.load, or "

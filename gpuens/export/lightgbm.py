@@ -18,26 +18,11 @@ UNSAFE = re.compile(r"[^\w]+")
 
 
 def to_lightgbm(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a model that ``lightgbm.Booster(model_file=path)`` reads.
+    """Write a model that ``lightgbm.Booster(model_file=path)`` reads: gradient boosting, a tree, a
+    forest, bagging of trees, or AdaBoost of two classes.
 
     Raw scores, and class probabilities of forests, are those of this package to the last bit.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Gradient boosting, a tree, a forest, bagging of trees, or AdaBoost of two classes.
-    path : str or path
-        Replaced if it exists, once the new file is complete.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    ValueError
-        The model is not a sum of trees, or its predictions follow from the sum by a function that
-        LightGBM does not know.
-    OSError
-        The file cannot be written.
-    """
+    Errors as of ``Exportable.to_lightgbm``."""
     additive = described(model)
     rounds = additive.by_rounds()
     trees = [_tree(number, tree) for number, tree in enumerate(t for r in rounds for t in r)]

@@ -15,30 +15,12 @@ POSTPROCESSORS = {
 
 
 def to_treelite(model: Any) -> Any:
-    """Return a model for Treelite and what is built on it.
+    """Return a model for Treelite: gradient boosting, a tree, a forest, bagging of trees, AdaBoost
+    of two classes, or an isolation forest, of which Treelite predicts the anomaly score, from 0 to
+    1.
 
     Raw scores (``treelite.gtil.predict(..., pred_margin=True)``) are those of this package to the
-    last bit.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Gradient boosting, a tree, a forest, bagging of trees, AdaBoost of two classes, or an
-        isolation forest, of which Treelite predicts the anomaly score, from 0 to 1.
-
-    Returns
-    -------
-    treelite.Model
-
-    Raises
-    ------
-    ImportError
-        Treelite is not installed.
-    sklearn.exceptions.NotFittedError
-    ValueError
-        The model is not a sum of trees, or its predictions follow from the sum by a function that
-        Treelite does not know.
-    """
+    last bit. Errors as of ``Exportable.to_treelite``."""
     additive = described(model)
     try:
         from treelite.model_builder import ModelBuilder

@@ -20,31 +20,13 @@ BASE_SCORES = {"exp": "1E0", "logistic": "5E-1"}
 
 
 def to_xgboost(model: Any, path: str | os.PathLike[str], *, allow_rounding: bool = False) -> None:
-    """Write a model that ``xgboost.Booster(model_file=path)`` reads.
+    """Write a model that ``xgboost.Booster(model_file=path)`` reads: gradient boosting, a tree, a
+    forest, or bagging of trees. The class probabilities of forests become a regression of several
+    targets.
 
     XGBoost computes in float32. Thresholds are rounded so that rows of float32 reach the leaves
     that they reach here; rows of float64 are rounded by XGBoost and may change sides. Leaves and
-    sums are rounded (about 1e-6 of the scores).
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Gradient boosting, a tree, a forest, or bagging of trees. The class probabilities of
-        forests are written as a regression of several targets.
-    path : str or path
-        Should end in ".json". Replaced if it exists, once the new file is complete.
-    allow_rounding : bool, default=False
-        Whether the model may be rounded to float32.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    ValueError
-        The model would be rounded, which ``allow_rounding`` does not accept; it is not a sum of
-        trees; or its predictions follow from the sum by a function that XGBoost does not know.
-    OSError
-        The file cannot be written.
-    """
+    sums are rounded (about 1e-6 of the scores). Errors as of ``Exportable.to_xgboost``."""
     additive = described(model)
     if additive.link in ("isolation", "sorted") or additive.slope != 1.0:
         raise ValueError(
@@ -83,10 +65,7 @@ def _document(model: Additive) -> dict[str, Any]:
             "gradient_booster": {
                 "name": "gbtree",
                 "model": {
-                    "gbtree_model_param": {
-                        "num_parallel_tree": "1",
-                        "num_trees": str(len(trees)),
-                    },
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
                     "iteration_indptr": list(range(0, len(trees) + 1, n_outputs)),
                     "tree_info": [tree.output for tree in trees],
                     "trees": [_tree(i, tree, model) for i, tree in enumerate(trees)],

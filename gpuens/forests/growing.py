@@ -35,22 +35,8 @@ AfterBatch = Callable[[int, Forest, Any], bool]
 
 
 class Progress:
-    """Counts the trees that are finished, and shows them if that is wanted.
-
-    Parameters
-    ----------
-    first : int
-        Trees that a warm start continues from.
-    n_trees : int
-        Trees of the whole forest.
-    verbose : bool or int
-        Whether to show a progress bar.
-
-    Attributes
-    ----------
-    done : int
-        Trees that have been grown since.
-    """
+    """Counts the trees that are finished, after ``first`` of a warm start and out of ``n_trees``,
+    and shows them if that is wanted."""
 
     def __init__(self, first: int, n_trees: int, verbose: bool | int) -> None:
         self.first, self.done = first, 0
@@ -83,19 +69,9 @@ def warn_of_interruption(n_trees: int, stacklevel: int) -> None:
 
 @dataclass
 class ForestGrower:
-    """Grows the trees of a forest, each on a sample of its own.
-
-    Parameters
-    ----------
-    estimator : ForestOfTrees
-        Its parameters are read, and for class_weight="balanced_subsample" its classes.
-    data : TrainingData
-    plan : SamplingPlan
-        The rows of each tree.
-    seed : int
-        Key of the forest.
-    device : Device
-    """
+    """Grows the trees of a forest, each on a sample of its own by ``plan``; ``seed`` is the key of
+    the forest. Of the estimator parameters are read, and for class_weight="balanced_subsample" its
+    classes."""
 
     estimator: Any
     data: TrainingData
@@ -113,15 +89,9 @@ class ForestGrower:
 
     def grow(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
         """Grow trees ``first, first + 1, ...``; after Ctrl-C those that are finished.
-
         ``after_batch`` is called after each batch, see ``grow_forest``. Workers that share the rows
-        grow some of the trees each, and all get all of them.
-
-        Raises
-        ------
-        MemoryError
-            The forest would not fit, by its parameters or by the size of its first trees.
-        """
+        grow some of the trees each, and all get all of them. Raises a MemoryError if the forest
+        would not fit, by its parameters or by the size of its first trees."""
         data, estimator = self.data, self.estimator
         self._require_memory_for_leaves(n_trees)
         if data.workers is not ONE_WORKER:
@@ -188,18 +158,10 @@ class ForestGrower:
         return finish
 
     def _finish_own(self, numbers: range, forest: Forest) -> list[Forest]:
-        """Return the honest trees that this worker has grown, with their numbers.
-
-        Between two bins that hold rows of a node its threshold may divide others, so that the codes
-        do not say where the rows of the other half go: each worker looks up those that it has.
-
-        Parameters
-        ----------
-        numbers : range
-            The numbers of the trees of all workers.
-        forest : Forest
-            These trees, as they were grown.
-        """
+        """Return the honest trees that this worker has grown, with their numbers, of ``forest``,
+        those of all workers as they were grown. Between two bins that hold rows of a node its
+        threshold may divide others, so that the codes do not say where the rows of the other half
+        go: each worker looks up those that it has."""
         workers = self.data.workers
         own = range(workers.collective.rank, len(numbers), workers.collective.size)
         records = {t: self._others.pop(numbers[t]) for t in own}

@@ -17,15 +17,8 @@ from ..kernels.runtime.cpu.team import get_threads
 
 
 class Timeline(NamedTuple):
-    """Rows among the times of events; an event counts where its weight is positive.
-
-    times : float64 ndarray, shape (n_times,)
-        Ascending.
-    event : bool ndarray, shape (n_rows,)
-    rank : int32 ndarray, shape (n_rows,)
-        The last of the times that the row is at risk at, -1 for none.
-    weight : float64 ndarray, shape (n_rows,)
-    """
+    """Rows among the ascending times of events; an event counts where its weight is positive.
+    ``rank`` is the last of the times that the row is at risk at, -1 for none."""
 
     times: np.ndarray
     event: np.ndarray
@@ -54,19 +47,9 @@ class Timeline(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class LeafHazards:
     """The cumulative hazards in the leaves of a forest (NumPy, read-only), steps at times of
-    events.
-
-    Parameters
-    ----------
-    offset : int64, shape (n_trees + 1,)
-        Tree t owns nodes ``offset[t]:offset[t + 1]``.
-    begin : int64, shape (n_nodes + 1,)
-        Node k owns steps ``begin[k]:begin[k + 1]``; inner nodes have none.
-    time : float64, shape (n_steps,)
-        Ascending in each leaf.
-    increase : float64, shape (n_steps,)
-        > 0.
-    """
+    events. Tree t owns nodes ``offset[t]:offset[t + 1]``, node k the steps ``begin[k]:begin[k +
+    1]``, of which inner nodes have none; ``time`` ascends in each leaf, ``increase`` is
+    positive."""
 
     offset: np.ndarray
     begin: np.ndarray
@@ -81,16 +64,8 @@ class LeafHazards:
     def collect(
         cls, forest: Forest, records: Sequence[np.ndarray], timeline: Timeline
     ) -> LeafHazards:
-        """Estimate the hazards in every leaf (Nelson–Aalen).
-
-        Parameters
-        ----------
-        forest : Forest
-        records : sequence of uint64, shape (n_sampled_rows,), NumPy
-            Of each tree as growth left them (see ``TargetsInLeaves.collect``).
-        timeline : Timeline
-            Of the training rows.
-        """
+        """Estimate the hazards in every leaf (Nelson–Aalen), from the records of each tree as
+        growth left them (see ``TargetsInLeaves.collect``) and the timeline of the training rows."""
         order = np.argsort(timeline.rank, kind="stable").astype(np.int32)
         n_nodes = np.diff(forest.offset)
         n_steps = np.zeros(forest.feature.size, np.int64)

@@ -41,12 +41,7 @@ from ..kernels.runtime.collective import ONE_WORKER, Workers, current_workers, r
 from ..kernels.scalars.isolation import average_path_length
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
-from ..trees.sharing import (
-    device_to_grow_on,
-    device_to_read_on,
-    require_shareable,
-    rows_of_workers,
-)
+from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable, rows_of_workers
 from ..trees.trees import ExtraTreeRegressor
 from .growing import Progress, warn_of_interruption
 from .isolation_trees import IsolationScores, depth_limit, grow_isolation_trees, local_features
@@ -75,22 +70,9 @@ def check_isolation_parameters(forest: Any) -> None:
 def isolation_plan(
     forest: Any, shape: tuple[int, int], weight: np.ndarray | None, seed: int
 ) -> SamplingPlan:
-    """Return the plan of sampling by the parameters of an isolation forest.
-
-    Parameters
-    ----------
-    forest : IsolationForest
-    shape : (n_rows, n_features)
-    weight : float64, shape (n_rows,), NumPy, or None
-        Chances of the rows.
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        ``max_features`` exceeds the number of features, or ``max_samples`` without replacement
-        the number of rows with a positive weight.
-    """
+    """Return the plan of sampling by the parameters of an isolation forest; ``weight`` are the
+    chances of the rows. Raises a ValueError if ``max_features`` exceeds the number of features, or
+    ``max_samples`` without replacement the number of rows with a positive weight."""
     n_rows, n_features = shape
     drawable = n_rows
     if weight is not None and bool((weight == weight[0]).all()):

@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -65,13 +65,20 @@ OBLIQUE = """feature_combinations : float or "auto", default="auto"
     """
 
 
-class Pool(NamedTuple):
-    """Projections, and the columns of a training table that they make."""
+LEARNED = """
+    feature_combinations_ : float
+        The features of a projection on average.
+    max_features_ : int
+        Projections that a node looks at.
 
-    projections: Projections
-    table: CartTable
+    References
+    ----------
+    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
+    Research 21, 2020."""
 
 
+Pool = tuple[Projections, CartTable]
+"""Projections, and the columns of a training table that they make."""
 Pools = dict[tuple[float, str], Pool]
 """Pools of the same rows, by the features of a projection and the device."""
 
@@ -277,7 +284,7 @@ class ObliqueTrees(ForestOfTrees):
                     **settings,
                 )
             )
-        return Pool(projections, side_by_side(parts))
+        return projections, side_by_side(parts)
 
     def _drawn(self, values: Array, weight: np.ndarray | None, combines: np.ndarray) -> Projections:
         """Return the projections, in a warm start those of the existing trees."""
@@ -341,7 +348,7 @@ def _projected(
 
 
 @documented(
-    FOREST,
+    FOREST + LEARNED,
     bins="255",
     bootstrap="True",
     **FOREST_OF_CLASSES | {"features": '"auto"', "further": OBLIQUE},
@@ -352,15 +359,6 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     signs, drawn once for all trees.
 
     <shared>
-    feature_combinations_ : float
-        The features of a projection on average.
-    max_features_ : int
-        Projections that a node looks at.
-
-    References
-    ----------
-    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
-    Research 21, 2020.
 
     Examples
     --------
@@ -380,7 +378,7 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
 
 
 @documented(
-    FOREST,
+    FOREST + LEARNED,
     bins="255",
     bootstrap="True",
     **FOREST_OF_VALUES | {"features": '"auto"', "further": OBLIQUE},
@@ -391,15 +389,6 @@ class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):
     signs, drawn once for all trees.
 
     <shared>
-    feature_combinations_ : float
-        The features of a projection on average.
-    max_features_ : int
-        Projections that a node looks at.
-
-    References
-    ----------
-    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
-    Research 21, 2020.
 
     Examples
     --------

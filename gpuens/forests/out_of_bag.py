@@ -30,17 +30,8 @@ def _out_of_bag_of(estimator: Any, data: TrainingData, device: Device) -> OutOfB
 
 
 class ForestReport(Progress):
-    """Progress of the growth of a forest, with out-of-bag estimates.
-
-    Parameters
-    ----------
-    estimator : ForestOfTrees
-        Gets the out-of-bag attributes.
-    data : TrainingData
-    before : Forest or None
-        The trees that a warm start continues from.
-    device : Device
-    """
+    """Progress of the growth of a forest, with out-of-bag estimates that the estimator gets;
+    ``before`` are the trees that a warm start continues from."""
 
     def __init__(
         self, estimator: Any, data: TrainingData, before: Forest | None, device: Device
@@ -66,16 +57,8 @@ class ForestReport(Progress):
 
 
 def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:
-    """Set the out-of-bag prediction of a forest and its score.
-
-    Parameters
-    ----------
-    estimator : ForestOfTrees
-    mean : float64, shape (n_rows, width)
-        NaN where there is no prediction.
-    truth : shape (n_rows, n_outputs)
-        Class numbers or targets.
-    """
+    """Set the out-of-bag prediction of a forest, ``mean`` (n_rows, width) with NaN where there is
+    none, and its score against ``truth``, class numbers or targets (n_rows, n_outputs)."""
     classes: OutputClasses | None = estimator._output_classes
     single = truth.shape[1] == 1
     if classes is None:
@@ -108,17 +91,9 @@ def _metric(estimator: Any, default: Any) -> Any:
 
 
 def row_errors(classes: OutputClasses | None, raw: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Return the error of each row, averaged over the outputs.
-
-    It is 1 for a wrong class and 0 for the right one, or for regression the squared error.
-
-    Parameters
-    ----------
-    classes : OutputClasses or None
-    raw : float64, shape (width, n_rows)
-    truth : shape (n_rows, n_outputs)
-        Class numbers or targets.
-    """
+    """Return the error of each row, averaged over the outputs: 1 for a wrong class and 0 for the
+    right one, or for regression the squared error. ``raw`` is (width, n_rows), ``truth`` (n_rows,
+    n_outputs)."""
     if classes is None:
         return ((raw.T - truth) ** 2).mean(axis=1)
     wrong = [number != truth[:, o] for o, number in enumerate(classes.largest(raw))]
@@ -126,14 +101,8 @@ def row_errors(classes: OutputClasses | None, raw: np.ndarray, truth: np.ndarray
 
 
 class KnownRows(NamedTuple):
-    """The training rows of a forest, to be predicted again.
-
-    values : float32 or float64, shape (n_rows, n_features), on ``device``
-    truth : shape (n_rows, n_outputs), NumPy
-        Class numbers or targets.
-    weight : float64, shape (n_rows,), NumPy
-    device : Device
-    """
+    """The training rows of a forest, to be predicted again: values on the device; on the host
+    ``truth``, class numbers or targets (n_rows, n_outputs), and weights."""
 
     values: Array
     truth: np.ndarray
@@ -144,23 +113,10 @@ class KnownRows(NamedTuple):
 def permutation_importances(
     estimator: Any, known: KnownRows, n_repeats: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return how much the error of each tree on the rows outside its sample rises once a feature
-    is shuffled among these (Breiman 2001, section 10).
-
-    Parameters
-    ----------
-    estimator : ForestOfTrees
-        Fitted.
-    known : KnownRows
-    n_repeats : int
-        Shuffles of each feature; the result is their mean.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float64, shape (n_features, n_trees), NumPy
-        0 where a tree does not use a feature, or has no rows outside its sample.
-    """
+    """Return how much the error of each tree on the rows outside its sample rises once a feature is
+    shuffled among these (Breiman 2001, section 10), the mean of ``n_repeats`` shuffles: float64,
+    shape (n_features, n_trees), 0 where a tree does not use a feature, or has no rows outside its
+    sample."""
     classes, plan = estimator._output_classes, estimator._plan
 
     def error(table: np.ndarray, rows: np.ndarray, tree: Forest) -> float:

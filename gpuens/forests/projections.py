@@ -28,28 +28,12 @@ _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
 def draw_projections(
     scales: np.ndarray, combines: np.ndarray, n: int, combinations: float, seed: int
 ) -> Projections:
-    """Draw sparse projections (Tomita et al. 2020, section 3).
+    """Draw n sparse projections of ``combinations`` features on average (Tomita et al. 2020,
+    section 3).
 
     Every feature leads as many projections as the others, give or take one. A leader that
-    combines is joined by a Poisson-distributed number of other features, with random signs.
-
-    Parameters
-    ----------
-    scales : float64, shape (n_features,)
-        Powers of two, see ``scales_of``.
-    combines : bool, shape (n_features,)
-        Whether a feature may be added to others.
-    n : int
-        The number of projections.
-    combinations : float
-        The features of a projection on average, >= 1.
-    seed : int
-
-    Returns
-    -------
-    Projections
-        A projection of one feature is the feature itself, without its scale.
-    """
+    ``combines`` is joined by a Poisson-distributed number of other features, with random signs; one
+    of a single feature is the feature itself, without its scale (see ``scales_of``)."""
     n_features = scales.size
     numbers = np.arange(n, dtype=np.uint64)
     keys = _subkey(np.uint64(seed), PURPOSE_PROJECTIONS, numbers)
@@ -95,23 +79,10 @@ def _poisson(bits: np.ndarray, mean: float) -> np.ndarray:
 
 
 def scales_of(X: Array, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return the power of two that brings the spread of each feature between 1/2 and 1.
-
-    Without it the sum of two features would be the one whose values are larger. A power of two
-    changes no digit of a value, so that sums stay the same everywhere.
-
-    Parameters
-    ----------
-    X : float32 or float64, shape (n_rows, n_features)
-        On a device, or on the host. NaN is missing.
-    weight : float64, shape (n_rows,), NumPy, or None
-        Rows of weight zero have no effect.
-
-    Returns
-    -------
-    float64, shape (n_features,), NumPy
-        1 for a constant feature.
-    """
+    """Return the power of two that brings the spread of each feature between 1/2 and 1, 1 for a
+    constant feature; rows of weight zero have no effect, NaN is missing. Without it the sum of two
+    features would be the one whose values are larger. A power of two changes no digit of a value,
+    so that sums stay the same everywhere."""
     if weight is None or (weight > 0).all():
         sample = X[:: -(-X.shape[0] // MOST_SAMPLED)]
     else:

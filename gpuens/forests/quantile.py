@@ -18,12 +18,7 @@ from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
-from ..kernels.leaves.quantiles import (
-    SHARE_MASK,
-    LeafTargets,
-    least_shares,
-    quantile_of_leaves,
-)
+from ..kernels.leaves.quantiles import SHARE_MASK, LeafTargets, least_shares, quantile_of_leaves
 from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.collective import Workers
 from ..kernels.runtime.cpu.team import get_threads
@@ -37,17 +32,9 @@ BLOCK_ENTRIES = 2**24
 
 @dataclass(frozen=True, eq=False)
 class TargetsInLeaves:
-    """The training targets in the leaves of a forest (NumPy, read-only).
-
-    It takes 8 bytes for each row in the sample of each tree and 8 for each node.
-
-    Parameters
-    ----------
-    values : float64, shape (n_values,)
-        The distinct targets, ascending.
-    offset, begin, segment, entries
-        As in ``LeafTargets``.
-    """
+    """The training targets in the leaves of a forest (NumPy, read-only): ``values`` are the
+    distinct targets, ascending, the others as in ``LeafTargets``. It takes 8 bytes for each row in
+    the sample of each tree and 8 for each node."""
 
     values: np.ndarray
     offset: np.ndarray
@@ -63,18 +50,9 @@ class TargetsInLeaves:
     def collect(
         cls, forest: Forest, records: Sequence[np.ndarray], y: np.ndarray, weight: np.ndarray
     ) -> TargetsInLeaves:
-        """Sort the rows of every leaf by their targets.
-
-        Parameters
-        ----------
-        forest : Forest
-        records : sequence of uint64, shape (n_sampled_rows,), NumPy
-            The records of each tree as growth left them: those of a node are contiguous, those of
-            its left child first.
-        y : float64, shape (n_rows,)
-        weight : float64, shape (n_rows,)
-            Sums of weights must be exact.
-        """
+        """Sort the rows of every leaf by their targets. The records of each tree are as growth left
+        them: those of a node are contiguous, those of its left child first. Sums of weights must be
+        exact."""
         values, rank = np.unique(y, return_inverse=True)
         rank = rank.astype(np.int32)
         order = np.argsort(rank, kind="stable").astype(np.int32)
@@ -109,20 +87,7 @@ class TargetsInLeaves:
         return rank[self.entries >> 32] << 32 | self.entries & SHARE_MASK
 
     def quantiles(self, forest: Forest, X: Any, quantiles: np.ndarray, device: Device) -> Any:
-        """Return quantiles of the weighted targets.
-
-        Parameters
-        ----------
-        forest : Forest
-            Whose targets these are.
-        X : float32 or float64, shape (n_rows, n_features), on the device
-        quantiles : float64, shape (n_quantiles,), NumPy
-        device : Device
-
-        Returns
-        -------
-        float64, shape (n_rows, n_quantiles), on the device
-        """
+        """Return quantiles (n_rows, n_quantiles) of the weighted targets, float64 on the device."""
         values, targets = self._on(device)
         least = device.asarray(least_shares(quantiles, forest.n_trees))
         result = device.xp.empty((X.shape[0], quantiles.size))
@@ -180,10 +145,7 @@ DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", defau
 
 
 @documented(
-    FOREST,
-    bins="255",
-    bootstrap="True",
-    **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES},
+    FOREST, bins="255", bootstrap="True", **FOREST_OF_VALUES | {"further": DEFAULT_QUANTILES}
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):

@@ -50,6 +50,21 @@ FOREST_OF_TIMES = {
 }
 
 
+CURVES = """``monotonic_cst`` bounds the risks of ``predict``, not these curves.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        In any form that ``fit`` takes.
+    times : array, shape (n_times,), default=None
+        Not negative; ``unique_times_`` without it.
+
+    Returns
+    -------
+    float64, shape (n_rows, n_times)
+        In the array library of X; added up on the CPU."""
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     """Trees that are grown by log-rank scores, with cumulative hazards in their leaves."""
@@ -175,42 +190,20 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         check_is_fitted(self)
         return self._outputs(X, lambda mean, device: mean[0])
 
+    @documented(CURVES)
     def predict_cumulative_hazard_function(self, X: Any, times: Any = None) -> Any:
         """Predict the cumulative hazard of each row until some times, the mean over the trees.
 
-        ``monotonic_cst`` bounds the risks of ``predict``, not these curves.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            In any form that ``fit`` takes.
-        times : array, shape (n_times,), default=None
-            Not negative; ``unique_times_`` without it.
-
-        Returns
-        -------
-        float64, shape (n_rows, n_times)
-            In the array library of X; added up on the CPU.
+        <shared>
         """
         return self._curves(X, times, lambda hazard: hazard)
 
+    @documented(CURVES)
     def predict_survival_function(self, X: Any, times: Any = None) -> Any:
         """Predict the probability that each row has no event until some times: the exponential of
         the negative cumulative hazard.
 
-        ``monotonic_cst`` bounds the risks of ``predict``, not these curves.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            In any form that ``fit`` takes.
-        times : array, shape (n_times,), default=None
-            Not negative; ``unique_times_`` without it.
-
-        Returns
-        -------
-        float64, shape (n_rows, n_times)
-            In the array library of X; added up on the CPU.
+        <shared>
         """
         return self._curves(X, times, lambda hazard: exp(-hazard))
 

@@ -29,17 +29,8 @@ from ..members.fitting import TAKE_GPU_ARRAYS, prediction_work_of, training_work
 
 
 class Columns(ABC):
-    """A table with at least one row and one column.
-
-    Attributes
-    ----------
-    device : Device
-        Where the values are, and where they get to the model.
-    shape : tuple of int
-        (n_rows, n_features)
-    names : list or None
-        Of the columns of a data frame.
-    """
+    """A table with at least one row and one column. ``device`` is where the values are, and where
+    they get to the model; ``names`` are the columns of a data frame, or None."""
 
     device: Device
     shape: tuple[int, ...]
@@ -238,23 +229,10 @@ class FrameColumns(Columns):
 
 
 def columns_of(X: Any, model: Any, name: str = "X") -> Columns:
-    """Return the columns of a table on the device where a model reads its input.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        Numbers or objects; sparse matrices are made dense.
-    model : estimator
-        Of this package or one that takes arrays on a GPU: the values go where it works, or stay
-        where they are. For all others they come to the host.
-    name : str
-        What error messages call X.
-
-    Raises
-    ------
-    ValueError, TypeError
-        X is not a table, is empty, or has columns of the same name.
-    """
+    """Return the columns of a table, made dense, on the device where a model reads its input: for
+    those of this package, or that take arrays on a GPU, where they work or the values are, for all
+    others on the host. ``name`` is what errors call X. Raises a ValueError or TypeError if X is not
+    a table, is empty, or has columns of the same name."""
     if is_frame(X):
         require_unique_columns(X, name)
         frame = nw.from_native(X, eager_only=True)
@@ -315,13 +293,8 @@ SHOWN = 20
 
 
 def feature_names_of(columns: Columns, feature_names: Any) -> list[Any] | None:
-    """Return the names of the features: those given, or the columns of a data frame.
-
-    Raises
-    ------
-    ValueError
-        Not one for each feature, or repeated.
-    """
+    """Return the names of the features: those given, or the columns of a data frame. Raises a
+    ValueError if they are not one for each feature, or repeated."""
     if feature_names is None:
         return columns.names
     names = np.asarray(feature_names).tolist()
@@ -338,26 +311,9 @@ def feature_names_of(columns: Columns, feature_names: Any) -> list[Any] | None:
 def positions_of(
     features: Any, columns: Columns, names: Sequence[Any] | None, argument: str = "features"
 ) -> list[int]:
-    """Return the positions of features that are given by position, name or mask.
-
-    Parameters
-    ----------
-    features : int, str, list of these, or mask of bool
-    names : list or None
-        Of the features.
-    argument : str
-        What error messages call the features.
-
-    Returns
-    -------
-    list of int
-        At least one, all different.
-
-    Raises
-    ------
-    ValueError
-        A feature is not there, or named twice; or there is none.
-    """
+    """Return the positions, at least one and all different, of features that are given by position,
+    name or mask; ``argument`` is what errors call them. Raises a ValueError if a feature is not
+    there, or named twice, or there is none."""
     n_features = columns.shape[1]
     wanted = [features] if isinstance(features, (str, Integral)) else list(on_host(features))
     wanted = [w.item() if isinstance(w, np.generic) else w for w in wanted]
@@ -403,21 +359,9 @@ def _position(feature: Any, n_features: int, names: Sequence[Any] | None, argume
 def categorical_positions(
     categorical_features: Any, columns: Columns, names: Sequence[Any] | None, model: Any
 ) -> set[int]:
-    """Return the positions of the features whose grid consists of their categories.
-
-    Parameters
-    ----------
-    categorical_features : mask, positions, names, or None
-        None: those that the model was fitted with as categorical, and columns of text.
-    columns, names
-        As for ``positions_of``.
-    model : estimator
-
-    Raises
-    ------
-    ValueError
-        Features that are not there, or none at all.
-    """
+    """Return the positions of the features whose grid consists of their categories; None stands for
+    those that the model was fitted with as categorical, and columns of text. Raises a ValueError
+    for features that are not there, or none at all."""
     n_features = columns.shape[1]
     if categorical_features is None:
         known = getattr(model, "is_categorical_", None)

@@ -24,13 +24,15 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.system import available_memory
 from .columns import Columns, categorical_positions, columns_of, feature_names_of, positions_of
-from .dependence_grid import Axis, axis_of, grid_settings
+from .dependence_grid import axis_of, grid_settings
 
 CHOICES = {
     "response_method": ("auto", "predict_proba", "decision_function"),
     "method": ("auto", "recursion", "brute"),
     "kind": ("average", "individual", "both"),
 }
+Axes = dict[int, np.ndarray]
+"""The grid values of each feature."""
 OTHERS_RECURSION = "_compute_partial_dependence_recursion"
 """The weighted pass of scikit-learn's own trees."""
 
@@ -138,11 +140,11 @@ def partial_dependence(
     with columns.device.active():
         if trees is not None:
             require_features_of_fit(estimator, columns)
-        axes = [axis_of(columns, f, f in categorical, settings, estimator) for f in positions]
+        axes = {f: axis_of(columns, f, f in categorical, settings, estimator) for f in positions}
         found = _curves(estimator, columns, axes, trees, response_method, sample_weight, kind)
         like = None if issparse(X) else X
         return Bunch(
-            grid_values=[to_input_library(axis.values, like) for axis in axes],
+            grid_values=[to_input_library(values, like) for values in axes.values()],
             **{
                 name: to_input_library(_centred(values, values.ndim - len(axes), centered), like)
                 for name, values in found.items()
@@ -151,11 +153,11 @@ def partial_dependence(
 
 
 def _curves(
-    estimator: Any, columns: Columns, axes: Sequence[Axis], trees: SumOfTrees | str | None,
+    estimator: Any, columns: Columns, axes: Axes, trees: SumOfTrees | str | None,
     response_method: str, sample_weight: Any, kind: str,
 ) -> dict[str, Array]:  # fmt: skip
     """Return the mean predictions at the points of a grid, those of the rows, or both."""
-    shape = tuple(axis.values.size for axis in axes)
+    shape = tuple(values.size for values in axes.values())
     if trees is not None:
         return {"average": _recursion(estimator, trees, axes).reshape(-1, *shape)}
     response = response_of(estimator, response_method)
@@ -269,19 +271,17 @@ def require_features_of_fit(estimator: Any, columns: Columns) -> None:
         validate_data(estimator, columns.table(), reset=False, skip_check_array=True)
 
 
-def _points_of(axes: Sequence[Axis]) -> list[dict[int, Any]]:
+def _points_of(axes: Axes) -> list[dict[int, Any]]:
     """Return the values of the features at all points of a grid."""
-    features = [axis.feature for axis in axes]
-    points = product(*(list(axis.values) for axis in axes))
-    return [dict(zip(features, point, strict=True)) for point in points]
+    points = product(*map(list, axes.values()))
+    return [dict(zip(axes, point, strict=True)) for point in points]
 
 
-def _recursion(estimator: Any, trees: SumOfTrees | str, axes: Sequence[Axis]) -> np.ndarray:
+def _recursion(estimator: Any, trees: SumOfTrees | str, axes: Axes) -> np.ndarray:
     if isinstance(trees, SumOfTrees):
-        of_axes = [axis.feature for axis in axes]
-        return mean_response(trees, of_axes, [axis.values for axis in axes])
-    grid = cartesian([axis.values for axis in axes])
-    features = np.array([axis.feature for axis in axes], np.intp)
+        return mean_response(trees, list(axes), list(axes.values()))
+    grid = cartesian(list(axes.values()))
+    features = np.array(list(axes), np.intp)
     return np.asarray(getattr(estimator, trees)(grid, features))
 
 
@@ -340,30 +340,12 @@ def brute_force(
     weight: Array | None = None,
     keep_rows: bool = False,
 ) -> tuple[Array, Array | None]:
-    """Replace features of all rows by the values of each point, predict, and average.
+    """Replace features of all rows by the values of each point (by the position of the feature),
+    predict, and average by the weights.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    points : sequence of mappings
-        Values by the position of the feature.
-    method : str
-        The method of the estimator.
-    weight : float64, shape (n_rows,), on the device of the columns, or None
-    keep_rows : bool
-        Whether to keep what is predicted for each row.
-
-    Returns
-    -------
-    average : float64, shape (n_outputs, n_points)
-    individual : float64, shape (n_outputs, n_rows, n_points), or None
-        Both on the device of the columns.
-
-    Raises
-    ------
-    MemoryError
-        The predictions of all rows would not fit.
-    """
+    Returns the average, float64 (n_outputs, n_points), and with ``keep_rows`` the predictions,
+    (n_outputs, n_rows, n_points), else None; both on the device of the columns. Raises a
+    MemoryError if the predictions of all rows would not fit."""
     device, n_rows = columns.device, columns.shape[0]
     averages, individual = [], None
     for first in range(0, len(points), columns.most_copies):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import module_of, on_host, to_numpy
+from ..estimators.parameters import integer, is_number
 from ..kernels.runtime.arrays import Array
 from .columns import Columns
 
@@ -18,31 +18,10 @@ PLOTTING_POSITION = 0.4
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The grid values of one feature.
-
-    feature : int
-    values : ndarray, shape (n_values,), NumPy
-        Numbers, or text as objects; as the user gave them, or ascending. NaN is missing.
-    is_categorical : bool
-    """
-
-    feature: int
-    values: np.ndarray
-    is_categorical: bool
-
-
-@dataclass(frozen=True)
 class GridSettings:
-    """Settings by which grid values are chosen.
-
-    percentiles : (float, float)
-        Of the feature, as shares: the ends of the grid.
-    resolution : int
-        Most values of a numeric feature; if it has fewer different ones, these.
-    custom : mapping of int to array
-        Values of some features by position.
-    """
+    """Settings by which grid values are chosen: the ends of the grid as ``percentiles`` of the
+    feature, ``resolution``, the most values of a numeric feature, and ``custom`` values by
+    position."""
 
     percentiles: tuple[float, float]
     resolution: int
@@ -53,23 +32,16 @@ def grid_settings(
     percentiles: Any, grid_resolution: Any, custom_values: Any, features: Sequence[Any],
     positions: Sequence[int],
 ) -> GridSettings:  # fmt: skip
-    """Check the user's settings of the grid.
-
-    ``custom_values`` has the features as the user wrote them for its keys; others do not count.
-
-    Raises a ValueError if the percentiles are not two shares in ascending order, there are fewer
-    than two points, or custom values are empty or not a one-dimensional array.
-    """
+    """Check the user's settings of the grid; ``custom_values`` has the features as the user wrote
+    them for its keys. Raises a ValueError if the percentiles are not two shares in ascending order,
+    there are fewer than two points, or custom values are empty or not a one-dimensional array."""
     ends = tuple(percentiles) if isinstance(percentiles, (tuple, list, np.ndarray)) else ()
-    numbers = all(isinstance(p, Real) and not isinstance(p, bool) for p in ends)
-    if len(ends) != 2 or not numbers or not 0 <= ends[0] < ends[1] <= 1:
+    if len(ends) != 2 or not all(map(is_number, ends)) or not 0 <= ends[0] < ends[1] <= 1:
         raise ValueError(
             "percentiles must be two numbers, 0 <= percentiles[0] < percentiles[1] <= 1, got "
             f"{percentiles!r}."
         )
-    whole = isinstance(grid_resolution, Integral) and not isinstance(grid_resolution, bool)
-    if not whole or grid_resolution < 2:
-        raise ValueError(f"grid_resolution must be an integer >= 2, got {grid_resolution!r}.")
+    integer(2).check("grid_resolution", grid_resolution)
     if custom_values is not None and not isinstance(custom_values, Mapping):
         raise ValueError(
             f"custom_values must be a dict from features to their values, got {custom_values!r}."
@@ -84,18 +56,20 @@ def grid_settings(
 
 def axis_of(
     columns: Columns, feature: int, is_categorical: bool, settings: GridSettings, model: Any
-) -> Axis:
-    """Return the grid of one feature. Raises a ValueError if the feature has an integer type, or
-    was categorical in training, and is not named as categorical; it has no values; its percentiles
-    are too close; custom values are of the wrong type, or categories that training did not have."""
+) -> np.ndarray:
+    """Return the grid values of one feature, NumPy: numbers with NaN for missing ones, or text as
+    objects; as the user gave them, or ascending. Raises a ValueError if the feature has an integer
+    type, or was categorical in training, and is not named as categorical; it has no values; its
+    percentiles are too close; custom values are of the wrong type, or categories that training did
+    not have."""
     known = _training_categories(model, feature)
     label = columns.label(feature)
     if is_categorical:
         custom = settings.custom.get(feature)
         if custom is None:
-            return Axis(feature, _all_categories(columns, feature), True)
+            return _all_categories(columns, feature)
         _require_categories(custom, known, label)
-        return Axis(feature, custom, True)
+        return custom
     if known is not None or columns.is_text(feature):
         raise ValueError(
             f"The column {label} holds categories, which have no percentiles: name it in "
@@ -109,8 +83,8 @@ def axis_of(
         )
     numbers = columns.numbers(feature)
     if feature in settings.custom:
-        return Axis(feature, _as_numbers(settings.custom[feature], numbers.dtype, label), False)
-    return Axis(feature, _percentile_grid(numbers, settings, label), False)
+        return _as_numbers(settings.custom[feature], numbers.dtype, label)
+    return _percentile_grid(numbers, settings, label)
 
 
 def _custom(values: Any, feature: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -101,14 +101,8 @@ def drop_column_importance(
         return in_library_of(importances_of([baseline] * n_features, scores), X)
 
 
-class _Split(NamedTuple):
-    """Rows to train on, and rows to score on."""
-
-    train: Columns
-    y: Any
-    weight: Any
-    test: Columns
-    y_test: Any
+_Split = tuple[Columns, Any, Any, Columns, Any]
+"""Rows to train on with their targets and weights, and rows to score on with their targets."""
 
 
 def _splits(
@@ -122,16 +116,14 @@ def _splits(
             raise ValueError("cv and X_val both define the rows to score on: pass one of them.")
         test = columns_of(X_val, estimator, "X_val")
         require_same_features(columns, test, "X_val")
-        yield _Split(columns, y, weight, test, rows_of_target(y_val, test.shape[0], estimator))
+        yield columns, y, weight, test, rows_of_target(y_val, test.shape[0], estimator)
         return
     folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
     for train, test in folds.split(np.zeros((columns.shape[0], 1)), y):
         inside, outside = columns.device.asarray(train), columns.device.asarray(test)
         inner = None if weight is None else weight[train]
-        yield _Split(
-            columns.take(inside), take_rows(y, train), inner, columns.take(outside),
-            take_rows(y, test),
-        )  # fmt: skip
+        rows, others = columns.take(inside), columns.take(outside)
+        yield rows, take_rows(y, train), inner, others, take_rows(y, test)
 
 
 def _scores_without(
@@ -139,17 +131,16 @@ def _scores_without(
 ) -> Scores:
     """Return the scores of models trained without a feature, one for each split."""
     scores: Scores = []
-    for split in splits:
+    for rows, y, weight, others, y_test in splits:
         model = clone(estimator)
-        train, test = split.train.table(), split.test.table()
+        train, test = rows.table(), others.table()
         if feature is not None:
-            n_features = split.train.shape[1]
-            model.set_params(**_parameters_without(model, feature, n_features, names))
-            train, test = split.train.without(feature), split.test.without(feature)
-        weights = {} if split.weight is None else {"sample_weight": split.weight}
-        y = split.train.device.asarray(split.y) if _is_number(split.y) else split.y
-        scorer = Scorer(whole(model.fit(train, y, **weights)), scoring, split.test.device)
-        scores += scorer.of(test, 1, split.y_test, None)
+            model.set_params(**_parameters_without(model, feature, rows.shape[1], names))
+            train, test = rows.without(feature), others.without(feature)
+        weights = {} if weight is None else {"sample_weight": weight}
+        y = rows.device.asarray(y) if _is_number(y) else y
+        scorer = Scorer(whole(model.fit(train, y, **weights)), scoring, others.device)
+        scores += scorer.of(test, 1, y_test, None)
     return scores
 
 

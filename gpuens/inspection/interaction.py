@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import integer, seed_of
 from ..estimators.recursion import mean_response
 from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
@@ -105,8 +104,7 @@ def h_statistic(
     """
     check_estimator(estimator, response_method)
     check_choices(response_method=response_method, method=method)
-    if not isinstance(max_samples, Integral) or isinstance(max_samples, bool) or max_samples < 2:
-        raise ValueError(f"max_samples must be an integer >= 2, got {max_samples!r}.")
+    integer(2).check("max_samples", max_samples)
     columns = columns_of(X, estimator)
     names = feature_names_of(columns, feature_names)
     wanted = list(range(columns.shape[1])) if features is None else features

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, on_host, to_numpy
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import COUNT, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import as_classes
 from ..inputs.targets import array_of, read_sample_weight
@@ -109,8 +109,7 @@ def permutation_importance(
             f"estimator must be a fitted estimator with a fit method, got {estimator!r}."
         )
     check_is_fitted(estimator)
-    if not isinstance(n_repeats, Integral) or isinstance(n_repeats, bool) or n_repeats < 1:
-        raise ValueError(f"n_repeats must be an integer >= 1, got {n_repeats!r}.")
+    COUNT.check("n_repeats", n_repeats)
     seed = seed_of(random_state)
     columns = columns_of(X, estimator)
     n_rows, n_features = columns.shape
@@ -213,21 +212,9 @@ Scores = list[Any]
 
 
 class Scorer:
-    """The scoring functions that a model is evaluated with.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    scoring : str, callable, list, tuple, dict or None
-        As in scikit-learn; None is the model's own ``score``.
-    device : Device
-        Of the tables.
-
-    Raises
-    ------
-    ValueError, TypeError
-        ``scoring`` is none of these, or the model has no ``score``.
-    """
+    """The scoring functions that a model is evaluated with, as in scikit-learn; None is the model's
+    own ``score``. Raises a ValueError or TypeError if ``scoring`` is none, or the model has no
+    ``score``."""
 
     def __init__(self, model: Any, scoring: Any, device: Device) -> None:
         self.model, self.device = model, device
@@ -246,20 +233,8 @@ class Scorer:
         return self.model._score_of(y, part.predict(X), sample_weight)
 
     def of(self, table: Any, n: int, y: Any, weight: Any) -> Scores:
-        """Scores of tables that stand below each other.
-
-        Parameters
-        ----------
-        table : array or data frame, n * n_rows rows
-        n : int
-            1 for a model of another library.
-        y, weight : array, shape (n_rows,), on the host, or None
-            Of each of the tables.
-
-        Returns
-        -------
-        list of n floats, or dicts of these
-        """
+        """Return the scores, or dicts of these, of n tables that stand below each other (1 for a
+        model of another library); y and weight, on the host, are those of each table."""
         weights = {} if weight is None else {"sample_weight": weight}
         if not self.in_one_go:
             return [self.score(self.model, table, y, **weights)]
@@ -303,20 +278,9 @@ class _Part:
 
 
 def importances_of(baseline: Sequence[Scores], scores: Sequence[Scores]) -> Any:
-    """Return how far scores fell.
-
-    Parameters
-    ----------
-    baseline : sequence of lists, one for each feature, of length 1 or n_scores
-    scores : sequence of lists, one for each feature, of length n_scores
-        Floats, or dicts of these by metric.
-
-    Returns
-    -------
-    Bunch, or dict of Bunch by metric
-        ``importances`` (n_features, n_scores), and its rows' ``importances_mean`` and
-        ``importances_std`` (n_features,); float64, NumPy.
-    """
+    """Return how far scores fell, as a Bunch, or by metric: ``importances`` (n_features, n_scores),
+    and their ``importances_mean`` and ``importances_std``. ``baseline`` and ``scores`` have a list
+    for each feature, the former of length 1 or n_scores."""
     if isinstance(baseline[0][0], dict):
         return {
             name: importances_of(_of_metric(baseline, name), _of_metric(scores, name))

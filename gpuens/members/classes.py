@@ -67,16 +67,7 @@ def codes_of(
     prediction: Array, member: Any, classes: np.ndarray, home: Device, labels: bool
 ) -> Array:
     """Return the class numbers that a member predicts: int64, shape (n_rows,), on ``home``.
-
-    Parameters
-    ----------
-    prediction : array, shape (n_rows,)
-    member : estimator
-    classes : ndarray, shape (n_classes,)
-    home : Device
-    labels : bool
-        Whether a member without ``classes_`` predicts labels, not numbers.
-    """
+    ``labels`` is whether a member without ``classes_`` predicts labels, not numbers."""
     known = getattr(member, "classes_", None)
     if known is not None and not isinstance(known, list):
         labels = not np.array_equal(to_numpy(known), np.arange(len(classes)))

@@ -18,15 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from ..devices.lazy_tables import require_in_memory
-from ..devices.placement import (
-    CPU,
-    Device,
-    gpu_of,
-    is_sparse,
-    on_host,
-    resolve_device,
-    to_numpy,
-)
+from ..devices.placement import CPU, Device, gpu_of, is_sparse, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
 from ..inputs.arrays import is_frame, read_table, require_readable, require_shape, require_two_axes
@@ -41,21 +33,9 @@ TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 def device_for(
     estimator: Any, device: str, X: Any, *, work: Work | None = None, **others: Any
 ) -> Device:
-    """Return the device on which members get their arrays.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The base estimator.
-    device : str
-        The parameter of the bag. "auto" leaves arrays where they are for the packages in
-        ``TAKE_GPU_ARRAYS``, and brings them to the host for all others.
-    X, **others : array
-        What the user passed.
-    work : Work or None
-        By which "auto" decides about data in host memory. None, for estimators whose work is
-        not known, leaves it there.
-    """
+    """Return the device on which members get their arrays. "auto" leaves arrays where they are for
+    the packages in ``TAKE_GPU_ARRAYS``, and brings them to the host for all others; it decides by
+    ``work`` about data in host memory, and leaves it there where that is not known."""
     work = NO_WORK if work is None else work
     if device != "auto":
         return resolve_device(device, X, work=work, **others)
@@ -90,25 +70,9 @@ def _packages(estimator: Any) -> set[str]:
 def read_features(
     X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool, allow_nd: bool = False
 ) -> Any:
-    """Read features for members: only the shape is checked, values may have any type.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame, shape (n_rows, n_features)
-    device : Device
-    estimator : object
-        Gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
-    reset : bool
-        True in ``fit``, False afterwards.
-    sparse : bool
-        Whether the members take sparse matrices.
-    allow_nd : bool
-        Whether X may have more than two dimensions.
-
-    Returns
-    -------
-    array or sparse matrix (CSR, CSC), shape (n_rows, n_features)
-    """
+    """Read features for members: only the shape is checked, values may have any type. With
+    ``reset`` the estimator gets ``n_features_in_`` and ``feature_names_in_``, else it is compared
+    with them. Returns an array or, with ``sparse``, a CSR or CSC matrix."""
     if device.holds(X):
         return read_table(X, device, estimator=estimator, reset=reset)
     if not is_sparse(X):
@@ -137,12 +101,8 @@ def read_features(
 
 
 def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
-    """Read the target of a regression with one or several outputs.
-
-    Returns
-    -------
-    float64, shape (n_rows,) or (n_rows, n_outputs), on the device
-    """
+    """Read the target of a regression: float64, shape (n_rows,) or (n_rows, n_outputs), on the
+    device."""
     shape = shape_of(y)
     if len(shape) != 2 or shape[1] == 1:
         return read_target(y, n_rows, device, estimator=estimator)
@@ -178,26 +138,11 @@ def fit_members(
     n_jobs: int | None,
     verbose: int,
 ) -> list[Any]:
-    """Fit members of a bag, each on its own rows and features.
+    """Fit members of a bag, each on its own rows and features of the whole table. The device is
+    that of y, and of X unless ``grows_batches``, which reads X wherever it is.
 
-    Parameters
-    ----------
-    base : estimator
-    plan : SamplingPlan
-    members : range
-        Their numbers.
-    X, y
-        All rows and all features.
-    device : Device
-        Of y, and of X unless ``grows_batches``, which reads X wherever it is.
-    n_jobs, verbose
-        Members of this package share X and, where n_jobs is 1, the threads of the base estimator.
-        For others, which may hold Python's lock, processes through joblib, and what it prints.
-
-    Returns
-    -------
-    list of estimators
-    """
+    Members of this package share X and, where n_jobs is 1, the threads of the base estimator.
+    Others, which may hold Python's lock, get processes through joblib, and what it prints."""
     if grows_batches(base, plan, X):
         samples = Samples(plan, members, device)
         features = [plan.features(m) for m in members]
@@ -248,13 +193,8 @@ def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, devi
 
 
 def whole(estimator: Any) -> Any:
-    """Return an estimator that was fitted as a part of another one.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C has ended its training. It keeps what was finished, which others do not want.
-    """
+    """Return an estimator that was fitted as a part of another one. Raises a KeyboardInterrupt if
+    Ctrl-C has ended its training: it keeps what was finished, which others do not want."""
     forest: Any = getattr(estimator, "forest_", None)
     if hasattr(estimator, "stopped_"):
         interrupted = estimator.stopped_ == "interrupted"
@@ -287,11 +227,8 @@ def jobs_for(X: Any, device: Device, n_jobs: int | None) -> int:
 def in_order(
     function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Iterate over pairs of a task and ``function(*task)``, in the order of the tasks.
-
-    No more results are held than there are jobs, so that sums over many members take little
-    memory.
-    """
+    """Iterate over pairs of a task and ``function(*task)``, in the order of the tasks. No more
+    results are held than there are jobs, so that sums over many members take little memory."""
     if n_jobs == 1:
         yield from ((task, function(*task)) for task in tasks)
         return
@@ -311,13 +248,8 @@ def class_shares(
     voting: str,
     device: Device,
 ) -> Any:
-    """Return a member's probabilities for some rows (None: all), or its votes as zeros and ones.
-
-    Returns
-    -------
-    float64, shape (n_rows, n_classes), on the device
-        0 for the classes that the member has not seen.
-    """
+    """Return a member's probabilities for some rows (None: all), or its votes as zeros and ones:
+    float64, shape (n_rows, n_classes), 0 for the classes that the member has not seen."""
     table = _part(X, rows, features)
     if voting == "hard" or (voting == "auto" and not hasattr(member, "predict_proba")):
         votes = device.asarray(member.predict(table)).astype(np.int64)

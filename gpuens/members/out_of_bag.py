@@ -25,32 +25,14 @@ def bytes_of_sums(n_rows: int, width: int, n_outputs: int, n_trees: int) -> int:
 
 
 class OutOfBagTrees:
-    """Sums of the out-of-bag predictions of the training rows, and their errors.
+    """Sums of the out-of-bag predictions of the training rows, ``total``, and their errors. Nothing
+    is copied to the host before it is asked for.
 
-    Nothing is copied to the host before it is asked for.
-
-    Parameters
-    ----------
-    values : float32 or float64, shape (n_rows, n_features)
-        The training rows, on the device or in host memory.
-    counts : callable
-        ``counts(t, device)``: how often each row is in the sample of tree t, shape (n_rows,).
-    truth : shape (n_rows, n_outputs) or (0, 0)
-        Class numbers or targets; (0, 0): errors are not measured.
-    n_classes : tuple of int
-        Classes of each output, which trees predict side by side; empty for regression.
-    width : int
-        Columns of a prediction.
-    device : Device
-    workers : Workers
-        Where they share the rows, ``values``, ``truth`` and ``total`` have those of this one;
-        ``counts`` is of all.
-
-    Attributes
-    ----------
-    total : OutOfBag
-        The sums, on the device.
-    """
+    ``counts(t, device)`` says how often each row is in the sample of tree t. ``truth`` has class
+    numbers or targets (n_rows, n_outputs), or the shape (0, 0): errors are not measured.
+    ``n_classes`` is empty for regression; ``width`` are the columns of a prediction. Where workers
+    share the rows, ``values``, ``truth`` and ``total`` have those of this one; ``counts`` is of
+    all."""
 
     def __init__(
         self,
@@ -70,14 +52,8 @@ class OutOfBagTrees:
         self._measured: list[tuple[Array, Array]] = []
 
     def add(self, first: int, forest: Forest) -> None:
-        """Add the predictions of trees for the rows outside their samples.
-
-        Parameters
-        ----------
-        first : int
-            Number of the first of them.
-        forest : Forest
-        """
+        """Add the predictions of trees, from number ``first``, for the rows outside their
+        samples."""
         at_once = max(1, MOST_LEAVES // rows_of_all(self.values.shape[0], self.workers))
         for begin in range(0, forest.n_trees, at_once):
             end = min(begin + at_once, forest.n_trees)
@@ -113,13 +89,8 @@ class OutOfBagTrees:
         return OutOfBag.of_workers(self.total, self.workers)
 
     def path(self) -> np.ndarray:
-        """Return the mean error after each tree, over the rows that have a prediction then.
-
-        Returns
-        -------
-        float64, shape (n_trees,), NumPy
-            NaN where there is no such row.
-        """
+        """Return the mean error after each tree, over the rows that have a prediction then; NaN
+        without any."""
         if not self._measured:
             return np.empty(0)
         errors, n_new = (

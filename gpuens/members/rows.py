@@ -26,21 +26,9 @@ from .side_by_side import Fit, is_own, threads_of_models, train_side_by_side
 
 
 def home_of(device: str, X: Any, **others: Any) -> Device:
-    """Return the device on which the predictions of models of any package are combined.
-
-    Parameters
-    ----------
-    device : str
-        "auto" follows the arrays and, unlike ``resolve_device``, leaves host data on the host: a
-        weighted average is not worth a copy to a GPU.
-    X, **others : array, data frame or None
-        What the user passed, by argument name.
-
-    Raises
-    ------
-    ValueError, RuntimeError
-        As for ``resolve_device``.
-    """
+    """Return the device on which the predictions of models of any package are combined. "auto"
+    follows the arrays and, unlike ``resolve_device``, leaves host data on the host: a weighted
+    average is not worth a copy to a GPU."""
     arrays = {"X": X, **others}
     for name, array in arrays.items():
         require_in_memory(array, name)
@@ -50,27 +38,17 @@ def home_of(device: str, X: Any, **others: Any) -> Device:
 
 
 def takes_gpu_arrays(estimator: Any) -> bool:
-    """Return whether an estimator gets arrays as they are, also those in the memory of a GPU.
-
-    Those of ``TAKE_GPU_ARRAYS`` do, and pipelines that hold no others.
-    """
+    """Return whether an estimator gets arrays as they are, also those in the memory of a GPU: those
+    of ``TAKE_GPU_ARRAYS`` do, and pipelines that hold no others."""
     if isinstance(estimator, Pipeline):
         return all(takes_gpu_arrays(step) for _, step in estimator.steps)
     return type(estimator).__module__.partition(".")[0] in TAKE_GPU_ARRAYS
 
 
 class MemberRows:
-    """Rows of a table in the forms that members need; each form is made once.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, data frame or list
-        Frames, lists and sparse matrices stay what they are.
-    home : Device
-        Where arrays are.
-    everywhere : bool
-        Whether members get arrays of the home whatever their package.
-    """
+    """Rows of a table in the forms that members need, each made once. Frames, lists and sparse
+    matrices stay what they are, arrays are at ``home``; ``everywhere`` is whether members get these
+    whatever their package."""
 
     def __init__(self, X: Any, home: Device, everywhere: bool = False) -> None:
         self.home, self.everywhere = home, everywhere
@@ -136,13 +114,7 @@ def readable(X: Any) -> Any:
 
 
 def n_rows_of(X: Any) -> int:
-    """Return the number of rows of any table.
-
-    Raises
-    ------
-    ValueError, TypeError
-        X has no rows.
-    """
+    """Return the number of rows of any table. Raises a ValueError or a TypeError if it has none."""
     shape = getattr(X, "shape", None)
     if shape is None and not hasattr(X, "__len__"):
         raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
@@ -211,12 +183,10 @@ def _timed(message: str) -> Iterator[None]:
 
 
 def run_fits(fits: Sequence[Fit], rows: MemberRows, target: Any, n_jobs: int | None) -> list[Any]:
-    """Return the results of functions, each of which fits an estimator to rows of a table.
-
-    Those of this package are trained side by side in this process, on as many threads as they keep
-    busy alone; the others are spread over processes through joblib, or fitted one after the other
-    if arrays are on a GPU.
-    """
+    """Return the results of functions, each of which fits an estimator to rows of a table. Those of
+    this package are trained side by side in this process, on as many threads as they keep busy
+    alone; the others are spread over processes through joblib, or fitted one after the other if
+    arrays are on a GPU."""
     stays = [is_own(estimator) for estimator, _ in fits]
     own = [fit for fit, here in zip(fits, stays, strict=True) if here]
     others = [fit for fit, here in zip(fits, stays, strict=True) if not here]
@@ -228,12 +198,7 @@ def run_fits(fits: Sequence[Fit], rows: MemberRows, target: Any, n_jobs: int | N
 
 
 def require_fitted(name: str, estimator: Any) -> None:
-    """Raise a NotFittedError if an estimator reports that it is not fitted.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    """
+    """Raise a NotFittedError if an estimator reports that it is not fitted."""
     if hasattr(estimator, "__sklearn_tags__"):
         check_is_fitted(
             estimator,
@@ -244,15 +209,8 @@ def require_fitted(name: str, estimator: Any) -> None:
 
 @dataclass(frozen=True)
 class Metadata:
-    """Arguments that the ``fit`` of each member gets beside X and y.
-
-    Parameters
-    ----------
-    weighted : set of str
-        The members that get the weights of the rows.
-    others : dict of str to dict
-        Other arguments, by member.
-    """
+    """Arguments that the ``fit`` of each member gets beside X and y: the names of the members that
+    get the weights of the rows, and other arguments by member."""
 
     weighted: set[str]
     others: dict[str, dict[str, Any]]
@@ -278,16 +236,8 @@ def _part(value: Any, rows: np.ndarray, n_rows: int) -> Any:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Rows with targets and weights.
-
-    Parameters
-    ----------
-    rows : MemberRows
-    target : array, shape (n_rows,) or (n_rows, n_outputs), on the device of ``rows``
-        Class numbers (int64) or values (float64).
-    weight : float64, shape (n_rows,), on the same device, or None
-    metadata : Metadata
-    """
+    """Rows with targets, class numbers (int64) or values (float64), and weights on the same
+    device."""
 
     rows: MemberRows
     target: Any

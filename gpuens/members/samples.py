@@ -70,14 +70,8 @@ class Samples(Sequence[Any]):
 
 
 def sampling_plan(bag: Any, n_rows: int, weight: np.ndarray | None, seed: int) -> SamplingPlan:
-    """Return the plan of sampling by the parameters of a bag.
-
-    Raises
-    ------
-    ValueError
-        More rows are to be drawn without replacement than there are (with a positive weight),
-        or more features than there are.
-    """
+    """Return the plan of sampling by the parameters of a bag. Raises a ValueError if more rows are
+    to be drawn without replacement than there are (with a positive weight), or more features."""
     if weight is not None and not bag.bootstrap:
         warnings.warn(
             f"When fitting {type(bag).__name__} with sample_weight it is recommended to use "
@@ -115,15 +109,8 @@ def features_to_draw(max_features: int | float, n_features: int) -> int:
 
 
 def _rows_to_draw(max_samples: Any, n_rows: int, weight: np.ndarray | None) -> int:
-    """Return the size of a sample.
-
-    Parameters
-    ----------
-    max_samples : None, int or float
-        All rows, a number, or a share of the rows (with weights, of their sum).
-    n_rows : int
-    weight : float64, shape (n_rows,), NumPy, or None
-    """
+    """Return the size of a sample: all rows, a number, or a share of the rows (with weights, of
+    their sum)."""
     if max_samples is None:
         return n_rows
     if isinstance(max_samples, Integral):
@@ -172,37 +159,14 @@ Metric = Callable[[np.ndarray, np.ndarray], Any]
 
 
 def left_out(counts: Any) -> Any:
-    """Return the rows that are not in a sample, ascending.
-
-    Parameters
-    ----------
-    counts : integers, shape (n,), NumPy or CuPy
-        How often each row is in the sample.
-    """
+    """Return the rows, ascending, that are not in a sample, by how often each is."""
     return (counts == 0).nonzero()[0]
 
 
 class OutOfBag:
-    """Sums of the out-of-bag predictions of each training row.
-
-    Predictions are added model by model; two devices get the same sums if they do so in the
-    same order.
-
-    Parameters
-    ----------
-    n_rows : int
-    width : int
-        Columns of a prediction: classes or outputs.
-    device : Device
-        Of the predictions.
-
-    Attributes
-    ----------
-    sums : float64, shape (n_rows, width), on the device
-        Sums of probabilities, votes or predicted values.
-    n_models : int32, shape (n_rows,), on the device
-        Models that did not see the row.
-    """
+    """Sums of the out-of-bag predictions of each training row, (n_rows, width), and the number of
+    models that did not see it. Predictions are added model by model; two devices get the same sums
+    if they do so in the same order."""
 
     def __init__(self, n_rows: int, width: int, device: Device) -> None:
         self.sums = device.xp.zeros((n_rows, width))
@@ -219,25 +183,14 @@ class OutOfBag:
         return total
 
     def add(self, rows: Array, predictions: Array) -> None:
-        """Add the predictions of one model.
-
-        Parameters
-        ----------
-        rows : integers, shape (m,), on the device
-            Different rows, which the model did not see.
-        predictions : float64, shape (m, width) or, for one column, (m,); on the device
-        """
+        """Add the predictions (m, width), or for one column (m,), of a model for m rows that it did
+        not see."""
         self.sums[rows] += predictions.reshape(-1, self.sums.shape[1])
         self.n_models[rows] += 1
 
     def mean(self) -> np.ndarray:
-        """Return the mean prediction of each row.
-
-        Returns
-        -------
-        float64, shape (n_rows, width), NumPy
-            NaN in the rows that every model has seen; a UserWarning says how many there are.
-        """
+        """Return the mean prediction of each row, NumPy: NaN in the rows that every model has seen;
+        a UserWarning says how many there are."""
         sums, n_models = to_numpy(self.sums), to_numpy(self.n_models)
         unseen = n_models > 0
         if not unseen.all():
@@ -261,23 +214,8 @@ def accuracy(true: np.ndarray, predicted: np.ndarray) -> float:
 def out_of_bag_score(
     metric: Metric, target: np.ndarray, mean: np.ndarray, predict: Callable[[np.ndarray], Any]
 ) -> float:
-    """Return the score of the rows that have an out-of-bag prediction.
-
-    Parameters
-    ----------
-    metric : callable ``(y_true, y_pred) -> float``
-    target : ndarray, shape (n_rows,) or (n_rows, n_outputs)
-        As the user gave it.
-    mean : float64, shape (n_rows, width)
-        From ``OutOfBag.mean``.
-    predict : callable
-        From rows of ``mean`` to what is compared with ``target``.
-
-    Returns
-    -------
-    float
-        NaN if there is no such row.
-    """
+    """Return the score of the rows that have an out-of-bag prediction in ``mean``, NaN without any.
+    ``predict`` makes what is compared with the user's ``target`` from rows of ``mean``."""
     unseen = ~np.isnan(mean[:, 0])
     if not unseen.any():
         return float("nan")

@@ -39,23 +39,10 @@ SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class TrainingGroup:
-    """Trainings on threads, which share those of the CPU and end together: after an error or Ctrl-C
-    each stops before its next round.
-
-    Parameters
-    ----------
-    n_at_once : int
-        Trainings at a time.
-    n_models : int
-        All of them, 0 where that is not known: the last ones get the threads that others leave.
-    n_threads : int
-        Threads of the CPU.
-
-    Attributes
-    ----------
-    error : BaseException or None
-        What ended the group, if it is not the first error in the order of the models.
-    """
+    """Trainings on threads, ``n_at_once`` of ``n_models`` (0: not known, else the last ones get the
+    threads that others leave), which share the threads of the CPU and end together: after an error
+    or Ctrl-C each stops before its next round. ``error`` is what ended the group, if it is not the
+    first error in the order of the models."""
 
     most: ClassVar[int | None] = None
     """Models at a time unless the user says otherwise; None: as many as threads."""
@@ -150,23 +137,10 @@ class PlannedGroup(NamedTuple):
 def train_side_by_side(
     fits: Sequence[Fit], X: Any, y: Any, n_threads: int, most: int | None = None
 ) -> list[Any]:
-    """Return the results of functions, each of which fits an estimator.
-
-    Parameters
-    ----------
-    fits : sequence of pairs
-    X, y
-        The table that they are fitted to, or to some rows of.
-    n_threads : int
-        Threads of the CPU that they may keep busy.
-    most : int or None
-        Models that grow together on a GPU; None: as many as its memory holds.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Nothing is kept.
-    """
+    """Return the results of functions, each of which fits an estimator to rows of X and y.
+    ``n_threads`` are those of the CPU that they may keep busy, ``most`` the models that grow
+    together on a GPU (None: as many as its memory holds). After a KeyboardInterrupt nothing is
+    kept."""
     results: dict[int, Any] = {}
     estimators = [estimator for estimator, _ in fits]
     for kind, n_at_once, numbers in planned_groups(estimators, X, y, n_threads, most):
@@ -186,11 +160,9 @@ def run_in_group(
     group: TrainingGroup, functions: Functions[Result], n_at_once: int
 ) -> list[Result]:
     """Return the results of functions that train the models of a group, on so many threads. The
-    first error ends all; of those that failed by themselves the first in their order is raised.
-
-    The interpreter starts no threads once it is ending: they are then called one by one, maybe a
-    second time.
-    """
+    first error ends all; of those that failed by themselves the first in their order is raised. The
+    interpreter starts no threads once it is ending: they are then called one by one, maybe a second
+    time."""
     if not in_python.get():
         with ThreadPoolExecutor(n_at_once) as pool:
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from textwrap import fill
 from typing import Any
 
@@ -25,14 +24,19 @@ SEQUENTIAL = "cividis"
 """A colour map that looks the same to colour-blind readers (Nunez et al., PLOS ONE 13, 2018)."""
 
 
-def pyplot() -> Any:
-    """Import matplotlib's pyplot.
+DRAWN = """ax : matplotlib axes, default=None
+        None: new ones.
+    **kwargs
+        Of the <artist>, as ``Axes.<by>`` takes them.
 
-    Raises
-    ------
-    ImportError
-        matplotlib is not installed; the message says how to install it.
-    """
+    Returns
+    -------
+    <display>"""
+"""The end of the documentation of what draws."""
+
+
+def pyplot() -> Any:
+    """Import matplotlib's pyplot. Raises an ImportError, which says how to install it."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -44,13 +48,8 @@ def pyplot() -> Any:
 
 
 def axes_for(ax: Any) -> Any:
-    """Return the axes to draw into: those given, or new ones in a new figure.
-
-    Raises
-    ------
-    ImportError, TypeError
-        matplotlib is not installed, or ``ax`` is not an axes.
-    """
+    """Return the axes to draw into: those given, or new ones in a new figure. Raises an ImportError
+    without matplotlib, and a TypeError if ``ax`` is not an axes."""
     plt = pyplot()
     if ax is None:
         return plt.subplots(layout="constrained")[1]
@@ -99,23 +98,9 @@ def attribute_of(estimator: Any, attribute: str, remedy: str) -> Any:
 
 
 def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) -> np.ndarray:
-    """Return a column of any library as NumPy.
-
-    Parameters
-    ----------
-    values : array, shape (n,)
-    name : str
-        What error messages call it.
-    n : int or None
-        The length that it must have.
-    numbers : bool
-        Whether it must hold finite numbers; then float64.
-
-    Raises
-    ------
-    ValueError
-        It is not a column, is empty or of another length, or holds anything but finite numbers.
-    """
+    """Return a column of any library as NumPy, with ``numbers`` as finite float64. Raises a
+    ValueError, which calls it ``name``, if it is not a column, is empty, is not of length n, or
+    holds anything but finite numbers."""
     column = array_of(values)
     if column.ndim != 1 or column.size == 0:
         raise ValueError(
@@ -139,13 +124,6 @@ def finite(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def whole_number(value: Any, name: str, least: int) -> int:
-    """Return an integer that is at least ``least``, or raise a ValueError."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
-    return int(value)
-
-
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """Return one of the allowed words, or raise a ValueError."""
     if not (isinstance(value, str) and value in choices):
@@ -154,13 +132,8 @@ def choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 
 def names_for(names: Any, estimator: Any, n_features: int) -> list[str]:
-    """Return the names of features: those given, those of ``fit``, or "x[0]", "x[1]", ...
-
-    Raises
-    ------
-    ValueError
-        Another number of names than of features.
-    """
+    """Return the names of features: those given, those of ``fit``, or "x[0]", "x[1]", ... Raises a
+    ValueError if there is another number of names than of features."""
     if names is None:
         names = getattr(estimator, "feature_names_in_", None)
     if names is None:
@@ -175,18 +148,9 @@ def names_for(names: Any, estimator: Any, n_features: int) -> list[str]:
 
 
 def probabilities_of(estimator: Any, X: Any, pos_label: Any) -> tuple[np.ndarray, Any]:
-    """Return a classifier's probabilities of a class, float64 (n_rows,), and the class.
-
-    Parameters
-    ----------
-    pos_label : label or None
-        None: the second of two classes.
-
-    Raises
-    ------
-    ValueError, TypeError, AttributeError
-        No such class, no classifier, or one without ``predict_proba``.
-    """
+    """Return a classifier's probabilities of a class (None: the second of two), float64 (n_rows,),
+    and the class. Raises a ValueError, TypeError or AttributeError if there is no such class, no
+    classifier, or one without ``predict_proba``."""
     attribute_of(estimator, "predict_proba", "pass a classifier that has probabilities")
     classes = list(attribute_of(estimator, "classes_", "pass a classifier of one output"))
     if pos_label is None and len(classes) != 2:

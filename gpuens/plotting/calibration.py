@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .axes import COLORS, GREY, axes_for, choice, probabilities_of, tidy, vector, whole_number
+from ..estimators.docstrings import documented
+from ..estimators.parameters import COUNT
+from .axes import COLORS, DRAWN, GREY, axes_for, choice, probabilities_of, tidy, vector
 
 STRATEGIES = ("uniform", "quantile")
 NORMAL_95 = 1.959964
@@ -94,6 +96,7 @@ class CalibrationDisplay:
         )  # fmt: skip
 
     @classmethod
+    @documented(DRAWN, artist="points", by="errorbar", display="CalibrationDisplay")
     def from_predictions(
         cls, y_true: Any, y_prob: Any, *, n_bins: int = 10, strategy: str = "uniform",
         pos_label: Any = None, name: str | None = None, ax: Any = None, **kwargs: Any,
@@ -112,14 +115,7 @@ class CalibrationDisplay:
             None: the larger of at most two labels.
         name : str, default=None
             For the legend.
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the points, as ``Axes.errorbar`` takes them.
-
-        Returns
-        -------
-        CalibrationDisplay
+        <shared>
 
         Raises
         ------
@@ -133,7 +129,7 @@ class CalibrationDisplay:
                 f"{y_prob.max():g}. Pass a column of predict_proba."
             )
         labels = vector(y_true, "y_true", y_prob.size)
-        n_bins = whole_number(n_bins, "n_bins", 1)
+        COUNT.check("n_bins", n_bins)
         edges = _edges(y_prob, n_bins, choice(strategy, "strategy", STRATEGIES))
         happened, pos_label = _happened(labels, pos_label)
         which = np.clip(np.searchsorted(edges, y_prob, side="left") - 1, 0, edges.size - 2)
@@ -151,6 +147,7 @@ class CalibrationDisplay:
         distance = np.abs(self.prob_true - self.prob_pred)
         return float((self.counts * distance).sum() / self.counts.sum())
 
+    @documented(DRAWN, artist="points", by="errorbar", display="CalibrationDisplay")
     def plot(
         self, ax: Any = None, *, name: str | None = None, ref_line: bool = True, **kwargs: Any
     ) -> CalibrationDisplay:
@@ -158,18 +155,11 @@ class CalibrationDisplay:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         name : str, default=None
             For the legend; None: ``estimator_name``.
         ref_line : bool, default=True
             Whether to draw the diagonal of perfect calibration.
-        **kwargs
-            Of the points, as ``Axes.errorbar`` takes them.
-
-        Returns
-        -------
-        CalibrationDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure

@@ -11,7 +11,18 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 from ..devices.placement import to_numpy
-from .axes import COLORS, GREY, attribute_of, axes_for, require_fitted, tidy, vector, whole_ticks
+from ..estimators.docstrings import documented
+from .axes import (
+    COLORS,
+    DRAWN,
+    GREY,
+    attribute_of,
+    axes_for,
+    require_fitted,
+    tidy,
+    vector,
+    whole_ticks,
+)
 
 LINES = ("-", "--", "-.", ":")
 
@@ -133,6 +144,7 @@ class LearningCurveDisplay:
         curves = {data: np.array(list(curve(data, *pair))) for data, pair in rows.items()}
         return cls(curves, metric=name)
 
+    @documented(DRAWN, artist="lines", by="plot", display="LearningCurveDisplay")
     def plot(
         self, ax: Any = None, *, names: Mapping[str, str] | None = None, **kwargs: Any
     ) -> LearningCurveDisplay:
@@ -140,16 +152,9 @@ class LearningCurveDisplay:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         names : dict of str to str, default=None
             What the legend calls the data.
-        **kwargs
-            Of the lines, as ``Axes.plot`` takes them.
-
-        Returns
-        -------
-        LearningCurveDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
@@ -213,6 +218,7 @@ class OOBCurveDisplay:
         self.error_name, self.estimator_name = error_name, estimator_name
 
     @classmethod
+    @documented(DRAWN, artist="line", by="plot", display="OOBCurveDisplay")
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> OOBCurveDisplay:
@@ -222,10 +228,7 @@ class OOBCurveDisplay:
         ----------
         name : str, default=None
             For the legend; None: the class of the estimator.
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the line, as ``Axes.plot`` takes them.
+        <shared>
 
         Raises
         ------

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..devices.placement import CPU, to_numpy
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import COUNT, seed_of
 from ..forest.sum_of_trees import SumOfTrees
 from ..inspection.columns import (
     Columns,
@@ -28,17 +28,7 @@ from ..inspection.dependence import (
     response_of,
 )
 from ..numerics.sampling import subset
-from .axes import (
-    COLORS,
-    GREY,
-    SEQUENTIAL,
-    axes_for,
-    names_for,
-    pyplot,
-    require_fitted,
-    tidy,
-    whole_number,
-)
+from .axes import COLORS, GREY, SEQUENTIAL, axes_for, names_for, pyplot, require_fitted, tidy
 
 RESOLUTION, RESOLUTION_OF_PAIRS = 100, 25
 WORDS = {
@@ -145,8 +135,8 @@ class PartialDependenceDisplay:
         require_fitted(estimator)
         check_estimator(estimator, response_method)
         check_choices(response_method=response_method, method=method, kind=kind)
-        whole_number(subsample, "subsample", 1)
-        whole_number(n_cols, "n_cols", 1)
+        COUNT.check("subsample", subsample)
+        COUNT.check("n_cols", n_cols)
         columns = columns_of(X, estimator)
         names = feature_names_of(columns, feature_names)
         wanted = [positions_of(f, columns, names) for f in _listed(features)]
@@ -192,7 +182,7 @@ class PartialDependenceDisplay:
         -------
         PartialDependenceDisplay
         """
-        whole_number(n_cols, "n_cols", 1)
+        COUNT.check("n_cols", n_cols)
         self.axes_, artists = draw_panels(
             self.panels, ax, n_cols, self.response_name, line_kw or {}, ice_lines_kw or {},
             contour_kw or {},
@@ -289,18 +279,9 @@ LONG_LABEL = 4
 
 @dataclass(frozen=True)
 class Panel:
-    """The dependence on one feature or two.
-
-    features : tuple of int
-    names : tuple of str
-    is_categorical : tuple of bool
-    grids : tuple of ndarray
-        The values of each feature.
-    average : float64, shape (n_values,) or (n_values, n_values), or None
-    individual : float64, shape (n_rows, n_values), or None
-    deciles : tuple of float64, shape (9,), or None
-        Of the features that are numbers.
-    """
+    """The dependence on one feature or two: the values of each feature (``grids``), the average at
+    these, the curves of the rows (n_rows, n_values) or None, and the deciles of features that are
+    numbers."""
 
     features: tuple[int, ...]
     names: tuple[str, ...]

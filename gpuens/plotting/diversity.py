@@ -10,8 +10,10 @@ from sklearn.base import is_classifier
 from ..devices.placement import to_numpy
 from ..diversity.inputs import member_predictions
 from ..diversity.measures import cohen_kappa, pairwise
+from ..estimators.docstrings import documented
 from .axes import (
     COLORS,
+    DRAWN,
     MARKERS,
     SEQUENTIAL,
     axes_for,
@@ -74,6 +76,7 @@ class DiversityDisplay:
         self.model_names = _model_names(model_names, matrix.shape[0])
 
     @classmethod
+    @documented(DRAWN, artist="matrix", by="imshow", display="DiversityDisplay")
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, measure: str = "disagreement",
         model_names: Any = None, ax: Any = None, **kwargs: Any,
@@ -90,14 +93,7 @@ class DiversityDisplay:
             One of the pairwise measures of ``gpuens.diversity``.
         model_names : list of str, default=None
             None: the names that a voting or stacking ensemble has for them, else numbers.
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the matrix, as ``Axes.imshow`` takes them.
-
-        Returns
-        -------
-        DiversityDisplay
+        <shared>
 
         Raises
         ------
@@ -133,20 +129,14 @@ class DiversityDisplay:
     def mean(self) -> float:
         return float(self.matrix[~np.eye(len(self.matrix), dtype=bool)].mean())
 
+    @documented(DRAWN, artist="matrix", by="imshow", display="DiversityDisplay")
     def plot(self, ax: Any = None, *, colorbar: bool = True, **kwargs: Any) -> DiversityDisplay:
         """Draw the matrix.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         colorbar : bool, default=True
-        **kwargs
-            Of the matrix, as ``Axes.imshow`` takes them.
-
-        Returns
-        -------
-        DiversityDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
@@ -219,6 +209,7 @@ class KappaErrorDisplay:
         self.estimator_name = estimator_name
 
     @classmethod
+    @documented(DRAWN, artist="pairs", by="scatter", display="KappaErrorDisplay")
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None,
         **kwargs: Any,
@@ -232,10 +223,7 @@ class KappaErrorDisplay:
         y : array, shape (n_rows,)
         name : str, default=None
             For the legend; None: the class of the estimator.
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the pairs, as ``Axes.scatter`` takes them.
+        <shared>
         """
         predictions, _ = _members(estimator, X, None)
         name = type(estimator).__name__ if name is None else name
@@ -262,21 +250,15 @@ class KappaErrorDisplay:
         mean = (error[first] + error[second]) / 2
         return cls(kappa[first, second], mean, estimator_name=name).plot(ax, **kwargs)
 
+    @documented(DRAWN, artist="pairs", by="scatter", display="KappaErrorDisplay")
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> KappaErrorDisplay:
         """Draw the pairs; several displays can share axes.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         name : str, default=None
             For the legend; None: ``estimator_name``.
-        **kwargs
-            Of the pairs, as ``Axes.scatter`` takes them.
-
-        Returns
-        -------
-        KappaErrorDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import to_numpy
+from ..estimators.docstrings import documented
+from ..estimators.parameters import COUNT
 from ..forest.forest import Forest
 from ..forest.structure import tree_importances
 from ..inspection.importances import KINDS, feature_importances
 from ..trees.cart import CartEstimator
 from .axes import (
     COLORS,
+    DRAWN,
     axes_for,
     choice,
     finite,
@@ -20,7 +23,6 @@ from .axes import (
     names_for,
     require_fitted,
     tidy,
-    whole_number,
 )
 
 LABELS = {
@@ -157,6 +159,7 @@ class FeatureImportancesDisplay:
         display = cls(to_numpy(values), feature_names=feature_names, label=label)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
+    @documented(DRAWN, artist="bars", by="barh", display="FeatureImportancesDisplay")
     def plot(
         self, ax: Any = None, *, max_features: int = 20, **kwargs: Any
     ) -> FeatureImportancesDisplay:
@@ -164,22 +167,15 @@ class FeatureImportancesDisplay:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         max_features : int, default=20
             The most important ones are drawn.
-        **kwargs
-            Of the bars, as ``Axes.barh`` takes them.
-
-        Returns
-        -------
-        FeatureImportancesDisplay
+        <shared>
         """
-        n_bars = whole_number(max_features, "max_features", 1)
+        COUNT.check("max_features", max_features)
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
         mean, std = self.importances_mean, self.importances_std
-        self.order_ = order = np.argsort(-mean, kind="stable")[:n_bars]
+        self.order_ = order = np.argsort(-mean, kind="stable")[:max_features]
         style = {
             "color": COLORS[0],
             "height": 0.7,
@@ -209,7 +205,8 @@ def importances_of(estimator: Any) -> tuple[np.ndarray, str]:
             return by_tree[0], LABELS["impurity"]
         splits = by_tree.sum(axis=1) > 0  # the others do not count in feature_importances_ either
         return (by_tree[splits] if splits.any() else by_tree).T, LABELS["impurity"]
-    if _is_parallel(estimator):
+    # Members that are drawn alike have a spread that means something.
+    if hasattr(estimator, "estimators_samples_") and isinstance(estimator.estimators_, list):
         by_member = _of_members(estimator)
         if by_member is not None:
             return by_member, LABELS["impurity"]
@@ -226,12 +223,6 @@ def importances_of(estimator: Any) -> tuple[np.ndarray, str]:
         "pass the result of gpuens.inspection.permutation_importance, which works with any model, "
         "to from_importances."
     )
-
-
-def _is_parallel(estimator: Any) -> bool:
-    """Return whether the members of an ensemble are drawn alike, so that their spread is
-    meaningful."""
-    return hasattr(estimator, "estimators_samples_") and isinstance(estimator.estimators_, list)
 
 
 def _of_members(estimator: Any) -> np.ndarray | None:

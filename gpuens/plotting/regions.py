@@ -9,9 +9,12 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
 from ..devices.placement import to_numpy
+from ..estimators.docstrings import documented
+from ..estimators.parameters import integer
 from ..inspection.columns import Columns, FrameColumns, columns_of
 from .axes import (
     COLORS,
+    DRAWN,
     MARKERS,
     SEQUENTIAL,
     attribute_of,
@@ -22,7 +25,6 @@ from .axes import (
     require_fitted,
     tidy,
     vector,
-    whole_number,
 )
 
 RESPONSES = ("predict", "predict_proba")
@@ -89,6 +91,7 @@ class DecisionRegionsDisplay:
         self.response_name = response_name
 
     @classmethod
+    @documented(DRAWN, artist="rows", by="scatter", display="DecisionRegionsDisplay")
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any = None, *, grid_resolution: int = 200,
         response_method: str = "predict", feature_names: Any = None, ax: Any = None,
@@ -108,14 +111,7 @@ class DecisionRegionsDisplay:
             Of classifiers: the class alone, or also how probable it is.
         feature_names : list of two str, default=None
             None: the columns of a data frame.
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the rows, as ``Axes.scatter`` takes them.
-
-        Returns
-        -------
-        DecisionRegionsDisplay
+        <shared>
 
         Raises
         ------
@@ -124,7 +120,8 @@ class DecisionRegionsDisplay:
         """
         require_fitted(estimator)
         choice(response_method, "response_method", RESPONSES)
-        n = whole_number(grid_resolution, "grid_resolution", 2)
+        n = grid_resolution
+        integer(2).check("grid_resolution", n)
         columns = columns_of(X, estimator)
         rows = _two_columns(columns)
         y = None if y is None else vector(y, "y", len(rows))
@@ -144,19 +141,13 @@ class DecisionRegionsDisplay:
             display = cls(xx0, xx1, values.reshape(n, n), response_name=name, **shown)
         return display.plot(ax, **kwargs)
 
+    @documented(DRAWN, artist="rows", by="scatter", display="DecisionRegionsDisplay")
     def plot(self, ax: Any = None, **kwargs: Any) -> DecisionRegionsDisplay:
         """Draw the regions and the rows.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the rows, as ``Axes.scatter`` takes them.
-
-        Returns
-        -------
-        DecisionRegionsDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure

@@ -12,21 +12,13 @@ from ..adaboost.base import AdaBoost
 from ..adaboost.learners import AnyLearners, TreeLearners, are_trees
 from ..adaboost.rounds import RowWeights
 from ..devices.placement import Device, to_numpy
+from ..estimators.docstrings import documented
+from ..estimators.parameters import integer
 from ..inputs.labels import read_labels
 from ..inputs.targets import read_sample_weight, read_target
 from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for
-from .axes import (
-    COLORS,
-    GREY,
-    MARKERS,
-    axes_for,
-    finite,
-    require_fitted,
-    tidy,
-    whole_number,
-    whole_ticks,
-)
+from .axes import COLORS, DRAWN, GREY, MARKERS, axes_for, finite, require_fitted, tidy, whole_ticks
 
 BANDS = ((0.05, 0.95, "#E3E3E3"), (0.25, 0.75, "#C4C4C4"))
 """Shares of the rows between which a band lies, and its colour."""
@@ -182,27 +174,21 @@ class SampleWeightsDisplay:
         TypeError, ValueError
             As for ``staged_sample_weights``.
         """
-        whole_number(n_rows, "n_rows", 0)
+        integer(0).check("n_rows", n_rows)
         weights = staged_sample_weights(estimator, X, y, sample_weight)
         return cls(weights).plot(ax, n_rows=n_rows, **kwargs)
 
+    @documented(DRAWN, artist="lines", by="plot", display="SampleWeightsDisplay")
     def plot(self, ax: Any = None, *, n_rows: int = 3, **kwargs: Any) -> SampleWeightsDisplay:
         """Draw the weights.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         n_rows : int, default=3
             How many of the heaviest rows are drawn.
-        **kwargs
-            Of their lines, as ``Axes.plot`` takes them.
-
-        Returns
-        -------
-        SampleWeightsDisplay
+        <shared>
         """
-        n_rows = whole_number(n_rows, "n_rows", 0)
+        integer(0).check("n_rows", n_rows)
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
         relative = self.relative

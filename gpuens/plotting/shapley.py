@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import to_numpy
+from ..estimators.docstrings import documented
+from ..estimators.parameters import COUNT, integer
 from ..explanation.explainer import TreeExplainer
 from .axes import (
     COLORS,
+    DRAWN,
     GREY,
     SEQUENTIAL,
     axes_for,
@@ -19,7 +22,6 @@ from .axes import (
     names_for,
     require_fitted,
     tidy,
-    whole_number,
 )
 
 LABEL = "Shapley value (effect on the raw prediction)"
@@ -92,27 +94,21 @@ class BeeswarmDisplay:
         display = cls(values, X, feature_names=names)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
+    @documented(DRAWN, artist="points", by="scatter", display="BeeswarmDisplay")
     def plot(self, ax: Any = None, *, max_features: int = 20, **kwargs: Any) -> BeeswarmDisplay:
         """Draw the points.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         max_features : int, default=20
             The most important ones are drawn.
-        **kwargs
-            Of the points, as ``Axes.scatter`` takes them.
-
-        Returns
-        -------
-        BeeswarmDisplay
+        <shared>
         """
-        n_lines = whole_number(max_features, "max_features", 1)
+        COUNT.check("max_features", max_features)
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
         importance = np.abs(self.values).mean(axis=0)
-        self.order_ = order = np.argsort(-importance, kind="stable")[:n_lines]
+        self.order_ = order = np.argsort(-importance, kind="stable")[:max_features]
         style: dict[str, Any] = {"s": 9, "linewidths": 0} | kwargs
         self.points_ = []
         for line, f in enumerate(order):
@@ -214,27 +210,21 @@ class WaterfallDisplay:
         display = cls(values[0], base, data=row, feature_names=names)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
+    @documented(DRAWN, artist="bars", by="barh", display="WaterfallDisplay")
     def plot(self, ax: Any = None, *, max_features: int = 10, **kwargs: Any) -> WaterfallDisplay:
         """Draw the bars.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
         max_features : int, default=10
             Bars; the last one is that of all other features together.
-        **kwargs
-            Of the bars, as ``Axes.barh`` takes them.
-
-        Returns
-        -------
-        WaterfallDisplay
+        <shared>
         """
-        n_bars = whole_number(max_features, "max_features", 1)
+        COUNT.check("max_features", max_features)
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
         ranked = np.argsort(-np.abs(self.values), kind="stable")
-        rest = ranked[n_bars - 1 :] if ranked.size > n_bars else ranked[:0]
+        rest = ranked[max_features - 1 :] if ranked.size > max_features else ranked[:0]
         self.order_ = order = ranked[: ranked.size - rest.size]
         values, labels = self.values[order], [self._label(f) for f in order]
         if rest.size:
@@ -349,19 +339,13 @@ class ShapleyDependenceDisplay:
         )  # fmt: skip
         return display.plot(ax=ax, **kwargs)
 
+    @documented(DRAWN, artist="points", by="scatter", display="ShapleyDependenceDisplay")
     def plot(self, ax: Any = None, **kwargs: Any) -> ShapleyDependenceDisplay:
         """Draw the points.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            None: new ones.
-        **kwargs
-            Of the points, as ``Axes.scatter`` takes them.
-
-        Returns
-        -------
-        ShapleyDependenceDisplay
+        <shared>
         """
         self.ax_ = ax = axes_for(ax)
         self.figure_ = ax.figure
@@ -390,7 +374,8 @@ def _explain(estimator: Any, X: Any, output: int | None) -> tuple[np.ndarray, fl
             f"output must be a number from 0 to {expected.size - 1}, the model has "
             f"{expected.size} outputs; got None."
         )
-    chosen = 0 if output is None else whole_number(output, "output", 0)
+    chosen = 0 if output is None else output
+    integer(0).check("output", chosen)
     if chosen >= expected.size:
         raise ValueError(f"output must be below {expected.size}, got {output!r}.")
     return values if values.ndim == 2 else values[:, :, chosen], float(expected[chosen])
@@ -427,10 +412,10 @@ def _position(feature: Any, names: list[str], name: str) -> int:
         if feature not in names:
             raise ValueError(f"{name} must be a feature, got {feature!r}; there are {names}.")
         return names.index(feature)
-    position = whole_number(feature, name, 0)
-    if position >= len(names):
-        raise ValueError(f"{name} must be below the {len(names)} features, got {position}.")
-    return position
+    integer(0).check(name, feature)
+    if feature >= len(names):
+        raise ValueError(f"{name} must be below the {len(names)} features, got {feature}.")
+    return int(feature)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..estimators.parameters import integer
 from ..forest.export import plot_tree
 from ..forest.forest import Forest
 from ..forest.view import TreeView
-from .axes import axes_for, require_fitted, whole_number
+from .axes import axes_for, require_fitted
 
 
 class TreeDisplay:
@@ -79,7 +80,8 @@ class TreeDisplay:
             The model has no trees of this package, or not so many.
         """
         require_fitted(estimator)
-        tree, n_trees = _tree_of(estimator, whole_number(index, "index", 0))
+        integer(0).check("index", index)
+        tree, n_trees = _tree_of(estimator, int(index))
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", None)
             if feature_names is not None and hasattr(estimator, "estimators_features_"):

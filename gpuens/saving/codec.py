@@ -29,10 +29,11 @@ from ..devices.placement import to_numpy
 from .attributes import check_learned
 from .file import ModelFileError
 from .records import (
+    CHECKS,
     FORMAT_OF_RECORD,
     LOSSES,
-    NAME_OF_RECORD,
     RECORDS,
+    fields_of_record,
     loss_of_file,
     own_estimator,
     require,
@@ -43,15 +44,8 @@ UNSAVED = ("callbacks",)
 
 
 class Encoder:
-    """Collects the entries and arrays of one model.
-
-    Attributes
-    ----------
-    entries : list
-    arrays : dict of ndarray
-    format : int
-        The oldest format that has what they need.
-    """
+    """Collects the entries and arrays of one model, and the oldest format that has what they
+    need."""
 
     def __init__(self) -> None:
         self.entries: list[list[Any]] = []
@@ -62,13 +56,8 @@ class Encoder:
         self._alive: list[Any] = []  # a number of an object is its own only while it lives
 
     def encode(self, value: Any, where: str) -> Any:
-        """Return the JSON value that represents a value, and add its entries.
-
-        Raises
-        ------
-        TypeError
-            A file cannot hold the value; the message says where it is.
-        """
+        """Return the JSON value that represents a value, and add its entries. Raises a TypeError,
+        which says where, if a file cannot hold it."""
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if type(value) is float:
@@ -98,10 +87,10 @@ class Encoder:
                 for key, item in value.items()
             ]
             return ["bunch" if kind is Bunch else "dict", pairs]
-        if kind in NAME_OF_RECORD:
-            name = NAME_OF_RECORD[kind]
+        if kind in CHECKS:
+            name = kind.__name__
             self.format = max(self.format, FORMAT_OF_RECORD.get(name, 1))
-            fields = {f: getattr(value, f) for f in RECORDS[name].fields}
+            fields = {f: getattr(value, f) for f in fields_of_record(kind)}
             return ["record", name, self._fields(fields, where)]
         if LOSSES.get(kind.__name__) is kind:
             return ["loss", kind.__name__, self._fields(vars(value), where)]
@@ -191,14 +180,7 @@ _FLOATS = {"nan", "inf", "-inf"}
 
 
 class Decoder:
-    """Builds the objects of a list of entries.
-
-    Parameters
-    ----------
-    arrays : dict of ndarray
-    trusted : sequence of str
-        Full names of the classes that skops may make.
-    """
+    """Builds the objects of a list of entries; ``trusted`` are the classes that skops may make."""
 
     def __init__(self, arrays: dict[str, np.ndarray], trusted: Sequence[str]) -> None:
         self.arrays = arrays
@@ -220,13 +202,8 @@ class Decoder:
         }
 
     def decode(self, entries: Any) -> Any:
-        """Return the object of the last entry.
-
-        Raises
-        ------
-        ModelFileError
-            An entry, which is named, is invalid.
-        """
+        """Return the object of the last entry. Raises a ModelFileError, which names the entry, if
+        one is invalid."""
         require(isinstance(entries, list) and entries, "entries is not a list, or an empty one")
         for number, entry in enumerate(entries):
             known = isinstance(entry, list) and entry and isinstance(entry[0], str)
@@ -294,13 +271,13 @@ class Decoder:
 
     def _record(self, name: Any, fields: Any) -> Any:
         require(isinstance(name, str) and name in RECORDS, f"there is no record {name!r:.60}")
-        record, values = RECORDS[name], self._fields(fields)
-        require(set(values) == set(record.fields), f"the fields of {name} do not match")
+        kind, values = RECORDS[name], self._fields(fields)
+        require(set(values) == set(fields_of_record(kind)), f"the fields of {name} do not match")
         try:
-            record.check(values)
+            CHECKS[kind](values)
         except ModelFileError as error:
             raise ModelFileError(f"{name}: {error}") from None
-        return record.kind(**values)
+        return kind(**values)
 
     def _estimator(self, name: Any, params: Any, state: Any) -> Any:
         kind = own_estimator(name) if isinstance(name, str) else None

@@ -33,24 +33,9 @@ def write_file(
     arrays: dict[str, Any],
     number: int = FORMAT,
 ) -> None:
-    """Write a model file, whole or not at all.
-
-    Parameters
-    ----------
-    path : str or path
-        Replaced if it exists.
-    document : dict
-        What JSON can hold. Gets the entries "format" and "checksum".
-    arrays : dict of ndarray
-        Numbers or booleans.
-    number : int
-        Of the format.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written, or the disk is full.
-    """
+    """Write a model file, whole or not at all: a document that JSON can hold, which gets the
+    entries "format" and "checksum", and arrays of numbers or booleans. Raises an OSError if the
+    folder does not exist or cannot be written, or the disk is full."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -67,15 +52,9 @@ def write_file(
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the document and the arrays of a model file.
-
-    Raises
-    ------
-    OSError
-        The file does not exist or cannot be read.
-    ModelFileError
-        It is not a model file, is damaged, or has a newer format.
-    """
+    """Return the document and the arrays of a model file. Raises an OSError if it does not exist or
+    cannot be read, and a ModelFileError if it is not a model file, is damaged, or has a newer
+    format."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)

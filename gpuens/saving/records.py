@@ -6,8 +6,9 @@ Each has a check of its fields before they are used: files may be damaged, or ma
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,14 +37,6 @@ from ..numerics.sampling import SamplingPlan
 from .file import ModelFileError
 
 MOST_COLUMNS = 2**31 - 1
-
-
-class Record(NamedTuple):
-    """A class whose instances files hold: its fields, and what checks their values."""
-
-    kind: type
-    fields: tuple[str, ...]
-    check: Callable[[dict[str, Any]], None]
 
 
 def require(condition: Any, text: str) -> None:
@@ -305,65 +298,32 @@ def _check_known_categories(fields: dict[str, Any]) -> None:
     require(isinstance(fields["of_numbers"], bool), "of_numbers is not a bool")
 
 
-FOREST_FIELDS = (
-    "n_features", "base", "offset", "output", *NODE_ARRAYS, "categories", "n_categories",
-)  # fmt: skip
-RECORDS = {
-    "Binner": Record(Binner, ("thresholds",), _check_binner),
-    "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
-    "Categories": Record(Categories, ("values",), _check_categories),
-    "DropoutState": Record(
-        DropoutState,
-        ("first", "quantum", "rate", "undo", "undo_rate", "undo_value"),
-        _check_dropout,
-    ),
-    "Finish": Record(
-        Finish,
-        ("single", "base_last", "scale", "averages", "rounds", "link", "slope"),
-        _check_finish,
-    ),
-    "Forest": Record(
-        Forest,
-        FOREST_FIELDS,
-        _check_forest,
-    ),
-    "IsolationScores": Record(IsolationScores, ("forest", "n_draws"), _check_isolation_scores),
-    "KnownCategories": Record(
-        KnownCategories,
-        ("values", "codes", "features", "unknown", "of_numbers"),
-        _check_known_categories,
-    ),
-    "LinearForest": Record(
-        LinearForest,
-        (*FOREST_FIELDS, "linear_begin", "linear_feature", "coefficient", "intercept"),
-        _check_linear_forest,
-    ),
-    "LeafHazards": Record(LeafHazards, ("offset", "begin", "time", "increase"), _check_hazards),
-    "ObliqueForest": Record(
-        ObliqueForest, (*FOREST_FIELDS, "begin", "member", "weight"), _check_oblique_forest
-    ),
-    "Reading": Record(Reading, ("single", "missing", "zero_missing", "below_zero"), _check_reading),
-    "SamplingPlan": Record(
-        SamplingPlan,
-        (
-            "n_rows",
-            "n_draws",
-            "replace",
-            "n_features",
-            "n_feature_draws",
-            "replace_features",
-            "weight",
-            "seed",
-        ),
-        _check_plan,
-    ),
-    "TargetsInLeaves": Record(
-        TargetsInLeaves, ("values", "offset", "begin", "segment", "entries"), _check_targets
-    ),
+CHECKS: dict[type, Callable[[dict[str, Any]], None]] = {
+    Binner: _check_binner,
+    CategoryBinner: _check_category_binner,
+    Categories: _check_categories,
+    DropoutState: _check_dropout,
+    Finish: _check_finish,
+    Forest: _check_forest,
+    IsolationScores: _check_isolation_scores,
+    KnownCategories: _check_known_categories,
+    LinearForest: _check_linear_forest,
+    LeafHazards: _check_hazards,
+    ObliqueForest: _check_oblique_forest,
+    Reading: _check_reading,
+    SamplingPlan: _check_plan,
+    TargetsInLeaves: _check_targets,
 }
+"""The dataclasses whose instances files hold, and what checks the values of their fields."""
+RECORDS = {kind.__name__: kind for kind in CHECKS}
 FORMAT_OF_RECORD = {"LinearForest": 2, "ObliqueForest": 2}
 """The first format that has a record; all others are in the first."""
-NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
+
+
+def fields_of_record(kind: Any) -> list[str]:
+    """Return the names of the fields that a file has of a record."""
+    return [field.name for field in fields(kind) if field.init]
+
 
 INNER_ESTIMATORS = {
     "LogisticRegression": "combining.logistic",

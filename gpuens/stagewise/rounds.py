@@ -26,19 +26,9 @@ from .steps import find_steps, negative_gradients
 
 @dataclass(frozen=True)
 class StagewiseResult:
-    """The rounds of a model.
-
-    members : list of estimators
-        One an output for each round, the outputs of a round beside each other.
-    steps : list of float
-        Their factors, from line search.
-    rates : list of float, one a round
-    evals : Evaluations
-    stopped : str
-        "finished", "early stopping", "callback", "interrupted" or "error".
-    error : Exception or None
-        Of a callback.
-    """
+    """The rounds of a model: members, one an output for each round, side by side; their factors
+    from line search, the rates and evaluations, why training stopped ("finished", "early stopping",
+    "callback", "interrupted" or "error"), and the error of a callback."""
 
     members: list[Any]
     steps: list[float]
@@ -53,24 +43,9 @@ class StagewiseResult:
 
 
 class StagewiseRounds(Rounds):
-    """Rounds that add base learners.
-
-    Parameters
-    ----------
-    learners : StagewiseLearners
-    loss : Loss
-        The one whose mean is recorded.
-    schedule : Schedule
-        The learning rates.
-    training : StagewiseRows
-        Its raw predictions are those of the rounds before.
-    others : sequence of StagewiseRows
-        Further rows whose raw predictions are updated.
-    before : StagewiseResult
-        The rounds of a warm start.
-    model : callable
-        Makes a fitted estimator from a result, for callbacks.
-    """
+    """Rounds that add base learners. The mean of ``loss`` is recorded; the raw predictions of
+    ``training`` are those of the rounds ``before``, of a warm start, and those of ``others`` are
+    updated, too. ``model`` makes a fitted estimator from a result, for callbacks."""
 
     def __init__(
         self,
@@ -126,16 +101,9 @@ class StagewiseRounds(Rounds):
 
 @dataclass
 class StagewiseRows:
-    """The rows of a training or validation set.
-
-    table : MemberRows
-        In the forms that base learners need.
-    y : float64, shape (n_rows,), on the device
-    weight : float64, shape (n_rows,) or (0,), on the device
-        Empty where every weight is 1.
-    raw : float64, shape (n_outputs, n_rows), on the device
-        Raw predictions of the rounds so far; updated.
-    """
+    """The rows of a training or validation set, ``table`` in the forms that base learners need.
+    Weights are empty where each is 1; ``raw`` has the predictions (n_outputs, n_rows) of the rounds
+    so far."""
 
     table: MemberRows
     y: Array
@@ -145,13 +113,8 @@ class StagewiseRows:
 
 @dataclass(frozen=True)
 class AdditiveStage:
-    """The additions of a round: ``steps[k] * members[k]`` to output k.
-
-    members : list of fitted estimators, one an output
-    steps : list of float
-    directions : float64, shape (n_outputs, n_rows)
-        The members' predictions for the training rows.
-    """
+    """The additions of a round: ``steps[k] * members[k]`` to output k. ``directions`` are the
+    members' predictions (n_outputs, n_rows) for the training rows."""
 
     members: list[Any]
     steps: list[float]
@@ -165,20 +128,9 @@ class AdditiveStage:
 
 @dataclass(frozen=True)
 class StagewiseLearners:
-    """The way in which the base learners of a round are trained.
-
-    Parameters
-    ----------
-    kinds : list of estimators
-        Not fitted.
-    cyclic : bool
-        Whether the kinds take turns; else the one with the lowest loss is taken.
-    line_search : bool
-        Whether steps are found by line search; else they are 1.
-    subsample : float
-    seed : int
-    device : Device
-    """
+    """The way in which the base learners of a round are trained: ``kinds``, not fitted, take turns
+    if ``cyclic``, else the one with the lowest loss is taken; steps are 1 without
+    ``line_search``."""
 
     kinds: list[Any]
     cyclic: bool
@@ -188,13 +140,8 @@ class StagewiseLearners:
     device: Device
 
     def fit(self, t: int, loss: Loss, rows: StagewiseRows) -> AdditiveStage:
-        """Train the members of round t, counted from 0.
-
-        Raises
-        ------
-        ValueError
-            Gradients or predictions that are not finite.
-        """
+        """Train the members of round t, counted from 0. Raises a ValueError for gradients or
+        predictions that are not finite."""
         device = self.device
         n = rows.raw.shape[1]
         sample = draw_rows(n, self.subsample, rows.y[:0], self.seed, t, device)
@@ -254,23 +201,8 @@ def warn_if_nothing_was_learned(
 def directions_of(
     members: list[Any], table: MemberRows, device: Device, checked: bool = False
 ) -> Array:
-    """Return the predictions of members.
-
-    Parameters
-    ----------
-    members : list of fitted estimators
-    checked : bool
-        Whether NaN and infinity are errors.
-
-    Returns
-    -------
-    float64, shape (n_members, n_rows), on the device
-
-    Raises
-    ------
-    ValueError
-        A member does not predict one (finite) number for each row.
-    """
+    """Return the predictions of members, float64 (n_members, n_rows). Raises a ValueError if a
+    member does not predict one number for each row, finite ones where they are ``checked``."""
     result = device.xp.empty((len(members), table.n))
     for k, member in enumerate(members):
         predicted = device.asarray(member.predict(table.table(member)), np.float64)
@@ -289,15 +221,7 @@ def directions_of(
 
 
 def check_kinds(kinds: list[Any]) -> None:
-    """Check that base learners are regressors, at least one.
-
-    Raises
-    ------
-    TypeError
-        One of them is not, or lacks a method.
-    ValueError
-        There is none.
-    """
+    """Raise a TypeError unless base learners are regressors, and a ValueError if there is none."""
     if not kinds:
         raise ValueError("estimator is an empty list: pass a regressor, or a list of some.")
     for kind in kinds:

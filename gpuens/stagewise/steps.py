@@ -31,23 +31,9 @@ UNLIMITED = 1e30
 def row_gradients(
     loss: Loss, k: int, target: Array, raw: Array, shared: Array
 ) -> tuple[Array, Array]:
-    """Return gradient and hessian of every row with respect to output k, without weights.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the round.
-    target : float64, shape (n_rows,)
-        ``loss.targets(y, k, device)``.
-    raw : float64, shape (n_rows,)
-        The raw predictions of output k.
-    shared : array
-        ``loss.shared(y, raw, device)`` of the raw predictions of all outputs.
-
-    Returns
-    -------
-    pair of float64, shape (n_rows,), on the device
-    """
+    """Return gradient and hessian of every row with respect to output k, without weights, from
+    ``loss.targets(y, k, device)``, the raw predictions of output k, and ``loss.shared(y, raw,
+    device)`` of those of all outputs."""
     if isinstance(loss, ArrayLoss):
         return shared[0, k], shared[1, k]
     of_row = loss.formula(k)
@@ -78,26 +64,8 @@ def _parts_of(cls: Any) -> tuple[type, type]:
 
 
 def negative_gradients(loss: Loss, y: Array, raw: Array, where: str, device: Device) -> Array:
-    """Return the targets of the base learners of a round.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the round.
-    y : float64, shape (n_rows,)
-    raw : float64, shape (n_outputs, n_rows)
-    where : str
-        The round, for errors.
-
-    Returns
-    -------
-    float64, shape (n_outputs, n_rows)
-
-    Raises
-    ------
-    ValueError
-        Some are not finite.
-    """
+    """Return the targets of the base learners of a round, float64 (n_outputs, n_rows). Raises a
+    ValueError, which names the round, if some are not finite."""
     shared = loss.shared(y, raw, device)
     residuals = device.xp.empty(raw.shape)
     for k in range(loss.n_outputs):
@@ -113,28 +81,13 @@ def negative_gradients(loss: Loss, y: Array, raw: Array, where: str, device: Dev
 def find_steps(
     loss: Loss, y: Array, raw: Array, directions: Array, weight: Array, device: Device
 ) -> list[float]:
-    """Return the factor on the predictions of each base learner that makes the loss least.
+    """Return the factor on the predictions ``directions`` (n_outputs, n_rows) of each base learner
+    that makes the loss least: negative where it falls in the opposite direction, 0 where it falls
+    in none.
 
     Outputs that depend on each other, as the classes of a multinomial model do, have a factor in
-    common; others have their own.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the round.
-    y : float64, shape (n_rows,)
-    raw, directions : float64, shape (n_outputs, n_rows)
-        Raw predictions, and the predictions of the base learners.
-    weight : float64, shape (n_rows,) or (0,)
-        Empty where every weight is 1.
-
-    Returns
-    -------
-    list of float, one an output
-        Negative where the loss falls in the opposite direction, 0 where it falls in none.
-        Exact to nine digits; no raw prediction changes by more than ``LARGEST_CHANGE`` where the
-        loss can fall for ever.
-    """
+    common; others have their own. It is exact to nine digits; no raw prediction changes by more
+    than ``LARGEST_CHANGE`` where the loss can fall for ever."""
     outputs = list(range(loss.n_outputs))
     if loss.coupled:
         return [_find_step(loss, y, raw, directions, weight, outputs, device)] * len(outputs)

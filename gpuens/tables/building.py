@@ -27,12 +27,9 @@ from .sources import BatchSource, RowBatch
 
 @dataclass
 class Survey:
-    """The result of reading all rows once.
-
-    ``lengths`` and ``checksums`` have an entry for each batch (0 where files tell whether they have
-    been changed); ``counts[f]`` holds the rows of each value of a categorical feature f that have a
-    positive weight.
-    """
+    """The result of reading all rows once. ``lengths`` and ``checksums`` have an entry for each
+    batch (0 where files tell whether they have been changed); ``counts[f]`` holds the rows of each
+    value of a categorical feature f that have a positive weight."""
 
     features: Features
     lengths: list[int]
@@ -116,13 +113,8 @@ class Reader:
         return seen
 
     def again(self, survey: Survey, task: str) -> Iterator[tuple[slice, np.ndarray]]:
-        """Read all rows again, with the categories numbered as in the whole table.
-
-        Raises
-        ------
-        ValueError
-            They are not the rows of the first time.
-        """
+        """Read all rows again, with the categories numbered as in the whole table. Raises a
+        ValueError if they are not the rows of the first time."""
         begin = number = 0
         told = BaseEstimator()
         survey.features.describe(told)

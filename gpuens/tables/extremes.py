@@ -11,14 +11,9 @@ from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 
 
 class Extremes(NamedTuple):
-    """The values in the bins of numeric features.
-
-    lowest, highest : float64, shape (n_features, 255)
-        Of the rows in each bin; +inf and -inf where it has none.
-    n_distinct : int64, shape (n_features,)
-        Distinct values; ``max_bins + 1`` stands for more than ``max_bins``, and 0 where bins were
-        not chosen by a sample.
-    """
+    """The lowest and highest values of the rows in the bins of numeric features, (n_features, 255),
+    +inf and -inf where there is none; ``n_distinct`` counts values, ``max_bins + 1`` for more than
+    ``max_bins`` and 0 where bins were not chosen by a sample."""
 
     lowest: np.ndarray
     highest: np.ndarray
@@ -32,15 +27,8 @@ class Extremes(NamedTuple):
 
 
 class ExtremesOfBatches:
-    """Collects the extremes of rows that come in batches.
-
-    Parameters
-    ----------
-    is_numeric : bool, shape (n_features,)
-    max_bins : int
-    counts : bool
-        Whether distinct values are counted.
-    """
+    """Collects the extremes of rows that come in batches; ``counts`` is whether distinct values are
+    counted."""
 
     def __init__(self, is_numeric: np.ndarray, max_bins: int, counts: bool) -> None:
         self.found = Extremes.empty(is_numeric.size)

@@ -109,15 +109,7 @@ class CodesFile:
 
 def read_table_file(path: Path, is_new: bool = False) -> Opened:
     """Return the parts of a table, its codes mapped, and checked unless ``CodesFile`` has just
-    written them.
-
-    Raises
-    ------
-    FileNotFoundError
-        The file does not exist.
-    ValueError
-        It is damaged, or not a table.
-    """
+    written them. Raises a FileNotFoundError, or a ValueError if it is damaged or not a table."""
     from safetensors import SafetensorError, safe_open
 
     try:

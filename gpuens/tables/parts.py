@@ -42,10 +42,8 @@ class Features:
 
 @dataclass(frozen=True)
 class Binning:
-    """The settings that a table was binned with.
-
-    ``n_groups`` is what gradient boosting calls ``cat_hash_groups``.
-    """
+    """The settings that a table was binned with; ``n_groups`` is the ``cat_hash_groups`` of
+    boosting."""
 
     max_bins: int
     seed: int

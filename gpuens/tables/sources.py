@@ -31,15 +31,9 @@ class RowBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchSource:
-    """Batches that can be read several times.
-
-    read : callable
-        Returns an iterator over the rows from the start.
-    n_rows : int or None
-        Known before the rows are read, or None.
-    version : callable
-        Returns something that differs once the rows have been changed; None: only the rows tell.
-    """
+    """Batches that can be read several times: ``read`` returns an iterator over the rows from the
+    start, ``n_rows`` is None where it is not known before; ``version`` returns something that
+    differs once the rows have been changed (None: only the rows tell)."""
 
     read: Callable[[], Iterator[RowBatch]]
     n_rows: int | None = None
@@ -47,17 +41,9 @@ class BatchSource:
 
 
 def source_of(batches: Any, y: Any, sample_weight: Any) -> BatchSource:
-    """Return what reads ``batches``; the parameters are those of ``BinnedTable.from_batches``.
-
-    Raises
-    ------
-    TypeError
-        ``batches`` is of none of the kinds that can be read again.
-    ValueError
-        Files or columns are missing, or arrays have other lengths than the table.
-    FileNotFoundError
-        There is no such file or folder.
-    """
+    """Return what reads ``batches``; the parameters, and the errors for batches that cannot be read
+    again, files or columns that are missing, and arrays of other lengths, are those of
+    ``BinnedTable.from_batches``."""
     if isinstance(batches, (str, os.PathLike)):
         return _of_parquet(Path(batches), y, sample_weight)
     module = type(batches).__module__.partition(".")[0]

@@ -33,28 +33,17 @@ AHEAD = 2
 
 def streamed(codes: Any, n_resident: int = 0) -> StreamedCodes:
     """Return ``Codes`` that are read in the order of the rows, and of which so many stay in the
-    memory of the device.
-
-    What growth keeps with them, it keeps with a view that is theirs alone, not with the table.
-    """
+    memory of the device. What growth keeps with them, it keeps with a view that is theirs alone,
+    not with the table."""
     rows = codes.rows
     slabs = Slabs(codes, n_resident)
     return StreamedCodes(rows.view(), codes.columns, _announcer(rows), slabs, n_resident)
 
 
 class Slabs:
-    """Slabs of rows, of which some are kept, without their padding: the same ones in each pass.
-
-    A pass opens the file and closes it. Where that is not the file that is mapped any more, and for
-    rows in memory, slabs are parts of the array.
-
-    Parameters
-    ----------
-    codes : Codes
-        In memory or mapped.
-    n_resident : int
-        Rows to keep.
-    """
+    """Slabs of rows of codes in memory or mapped, of which ``n_resident`` rows are kept, without
+    their padding: the same ones in each pass. A pass opens the file and closes it. Where that is
+    not the file that is mapped any more, and for rows in memory, slabs are parts of the array."""
 
     def __init__(self, codes: Any, n_resident: int) -> None:
         self._rows, n_features = codes.rows, len(codes.columns)
@@ -69,13 +58,8 @@ class Slabs:
         self, slabs: Sequence[tuple[int, int]]
     ) -> Generator[tuple[int, int, np.ndarray], None, None]:
         """Yield the first and the last row, exclusive, of each slab, and its codes; slabs next to
-        each other come together where they are in memory.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read, or has become shorter.
-        """
+        each other come together where they are in memory. Raises an OSError if the file cannot be
+        read, or has become shorter."""
         with _opened(self._rows) as file:
             if file is None:
                 for begin, end in _joined(slabs):
@@ -135,16 +119,7 @@ def _joined(slabs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 class RowsFile:
-    """The rows of a table in an open file.
-
-    Parameters
-    ----------
-    descriptor : int
-    path : str
-    first : int
-        The byte where the first row begins.
-    row_bytes : int
-    """
+    """The rows of a table in an open file, from the byte ``first``, ``row_bytes`` each."""
 
     def __init__(self, descriptor: int, path: str, first: int, row_bytes: int) -> None:
         self._descriptor, self._path = descriptor, path

@@ -19,15 +19,8 @@ divided."""
 
 
 def ranges_of(lengths: Sequence[int], n_workers: int) -> list[tuple[int, int]]:
-    """Return the first row and the row after the last of each worker.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Rows of each part; some may be empty, not all.
-    n_workers : int
-        At most; there are fewer ranges where the rows have fewer chunks. No range is empty.
-    """
+    """Return the first row and the row after the last of each worker, none of them empty, for parts
+    of these lengths: ``n_workers`` at most, fewer where the rows have fewer chunks."""
     n = int(sum(lengths))
     n_ranges = max(1, min(n_workers, -(-n // SUM_CHUNK)))
     ends = np.cumsum(lengths)

@@ -34,15 +34,8 @@ MOST_WORDS = 2**25
 @dataclass
 class CategorySets:
     """Splits by categories: members of a set go to one side, everything else but NaN to the other.
-
-    node : int64, shape (n_sets,)
-        Nodes counted over all trees, ascending.
-    begin : int64, shape (n_sets + 1,)
-        Set k owns ``members[begin[k]:begin[k + 1]]``.
-    members : int64
-    members_left : bool, shape (n_sets,)
-        Whether the members go left, and the others right.
-    """
+    Set k is at ``node[k]``, counted over all trees and ascending, and owns
+    ``members[begin[k]:begin[k + 1]]``, which go left if ``members_left[k]``."""
 
     node: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     begin: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
@@ -77,10 +70,8 @@ class SourceTree:
 
 @dataclass(kw_only=True)
 class SourceTrees(SourceTree):
-    """All trees of a file, one after the other; the first node of a tree is its root.
-
-    ``offset`` and ``output`` as in ``Forest``.
-    """
+    """All trees of a file, one after the other; the first node of a tree is its root. ``offset``
+    and ``output`` as in ``Forest``."""
 
     n_features: int
     base: np.ndarray
@@ -93,17 +84,10 @@ class SourceTrees(SourceTree):
 
 
 def assemble(trees: SourceTrees) -> Forest:
-    """Return the trees with nodes breadth first and siblings side by side.
-
-    The last category of a feature that has any stands for all values that no set of the file can
-    hold: it takes the side of those that a set leaves out.
-
-    Raises
-    ------
-    ImportedModelError
-        Children are out of range or shared, or lead back; a threshold is NaN; a cover is negative
-        or that of a split zero.
-    """
+    """Return the trees with nodes breadth first and siblings side by side. The last category of a
+    feature that has any stands for all values that no set of the file can hold: it takes the side
+    of those that a set leaves out. Raises an ImportedModelError if children are out of range or
+    shared, or lead back; a threshold is NaN; or a cover is negative or that of a split zero."""
     if not 1 <= trees.n_features <= MOST_FEATURES:
         raise ImportedModelError(
             f"The model has {trees.n_features} features; it must have 1 to {MOST_FEATURES}."

@@ -13,14 +13,8 @@ from .files import ImportedModelError
 
 
 class Field:
-    """A value of a document with its path, which errors name.
-
-    Parameters
-    ----------
-    value : object
-        As from ``json.loads``; lists of numbers may also be arrays.
-    path : str
-    """
+    """A value of a document, as from ``json.loads`` or an array, with its path, which errors
+    name."""
 
     def __init__(self, value: Any, path: str) -> None:
         self.value, self.path = value, path

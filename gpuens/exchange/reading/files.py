@@ -12,17 +12,8 @@ class ImportedModelError(ValueError):
 
 
 def bytes_of(source: Any, name: str, wanted: str) -> bytes:
-    """Return the content of a file, or of bytes.
-
-    Raises
-    ------
-    TypeError
-        The source is neither a path nor bytes.
-    OSError
-        The file cannot be read.
-    ImportedModelError
-        It is empty.
-    """
+    """Return the content of a file, or of bytes. Raises a TypeError if the source is neither a path
+    nor bytes, an OSError if it cannot be read, and an ImportedModelError if it is empty."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
