@@ -162,8 +162,7 @@ class Training:
         return np.array(keys, np.uint64)
 
 
-@dataclass(frozen=True)
-class OutputTree:
+class OutputTree(NamedTuple):
     """Tree ``i`` of a batch, for column ``output``. The model gets the ``values`` of its nodes
     times ``factor``; ``linear`` are the functions in its leaves, where they have some."""
 
@@ -255,8 +254,7 @@ class Round:
         return f"round {self.index + 1}"
 
 
-@dataclass(frozen=True)
-class GrownRound:
+class GrownRound(NamedTuple):
     """The trees of a round, which the raw predictions include. On a GPU they may still be on their
     way to the host."""
 
