@@ -80,7 +80,7 @@ class ForestBuilder:
     def freeze(self) -> Forest:
         """Return the forest of all trees so far."""
         if self._new:
-            added = replace(self._forest.slice(0, 0), **self._decoded())
+            added = replace(self._forest, **self._decoded())
             if self._forest.n_trees:
                 added = type(self._forest).concatenate([self._forest, added])
             # Together: Ctrl-C must not leave trees in both, or in none.

@@ -254,7 +254,8 @@ class Round:
         return f"round {self.index + 1}"
 
 
-class GrownRound(NamedTuple):
+@dataclass(frozen=True)
+class GrownRound:
     """The trees of a round, which the raw predictions include. On a GPU they may still be on their
     way to the host."""
 

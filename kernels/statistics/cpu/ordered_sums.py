@@ -21,11 +21,8 @@ def _sum_lines(values, n_rows, scratch, found):
             size *= 2
         largest = 0.0
         for i in range(n):
-            x = values[line, i]
-            scratch[i] = x
-            # A NaN stays: no number is larger.
-            if x > largest or x != x:
-                largest = x
+            scratch[i] = values[line, i]
+            largest = max(largest, scratch[i])
         for i in range(n, size):
             scratch[i] = 0.0
         found[line, 0], found[line, 1] = halve(scratch, size), largest
