@@ -13,23 +13,20 @@ from .gradients import halve
 
 
 @kernel_without_allocation
-def _sum_lines(values, n_rows, scratch, found):
-    for line in range(n_rows.size):
-        n = n_rows[line]
-        size = np.int64(SUM_CHUNK)
-        while size < n:
-            size *= 2
+def _sum_lines(lines, found):
+    size = lines.shape[1]
+    for k in range(lines.shape[0]):
         largest = 0.0
-        for i in range(n):
-            scratch[i] = values[line, i]
-            largest = max(largest, scratch[i])
-        for i in range(n, size):
-            scratch[i] = 0.0
-        found[line, 0], found[line, 1] = halve(scratch, size), largest
+        for i in range(size):
+            largest = max(largest, lines[k, i])
+        # In place: the line is not needed any more.
+        found[k, 0], found[k, 1] = halve(lines[k], size), largest
 
 
 def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarray]:
-    sizes, found = np.array(n_rows, np.int64), np.empty((len(n_rows), 2))
-    scratch = np.empty(max(SUM_CHUNK, 1 << (max(n_rows) - 1).bit_length()))
-    _sum_lines(values, sizes, scratch, found)
+    size = max(SUM_CHUNK, 1 << (max(n_rows) - 1).bit_length())
+    lines, found = np.zeros((len(n_rows), size)), np.empty((len(n_rows), 2))
+    for line, own, n in zip(lines, values, n_rows, strict=True):
+        line[:n] = own[:n]
+    _sum_lines(lines, found)
     return lambda: found
