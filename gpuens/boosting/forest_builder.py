@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
+from ..forest.forest import NOTHING, Forest
 from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
 from ..inputs.category_bins import CategoryBinner
-from ..kernels.growth.grow import GrownTrees
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.runtime.dtypes import N_SLOTS
 from .round_data import OutputTree
 
-_NO_SETS = np.empty(0, np.int32), np.empty(0, np.uint32)
-"""``category_begin``, until it is decoded, and ``categories`` of trees without categories."""
+
+class _NewTree(NamedTuple):
+    """A tree as it was grown: the arrays of ``GrownTrees`` by name, without the rows, and the
+    values and hessians of its outputs, before they are multiplied by ``factor``."""
+
+    nodes: dict[str, np.ndarray]
+    output: int
+    values: Sequence[np.ndarray]
+    hessians: Sequence[np.ndarray]
+    factor: float
+    linear: LinearFits | None
+
+
+_NODES = "feature", "bin", "missing_left", "left", "right", "gain", "n_samples", "left_codes"
 
 
 class ForestBuilder:
-    """The forest of boosting while it is trained."""
+    """The forest of boosting while it is trained.
+
+    New trees wait as they were grown until the forest is needed: calls for one tree of a small
+    table cost as much as a part of its growth.
+    """
 
     def __init__(
         self,
@@ -34,136 +49,117 @@ class ForestBuilder:
         width: int = 1,
     ) -> None:
         empty = Forest.empty(n_features, base, width, n_categories)
-        self._before = empty if before is None else before
+        self._forest = empty if before is None else before
         if linear:
-            self._before = LinearForest.of(self._before)
-        self._is_linear = isinstance(self._before, LinearForest)
-        self._trees: list[dict[str, np.ndarray]] = []
-        self._coded: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, Binner]] = []
+            self._forest = LinearForest.of(self._forest)
+        self._new: list[_NewTree] = []
+        self._revised: dict[int, np.ndarray] = {}
 
     def append(self, outputs: Sequence[OutputTree], binner: Binner) -> None:
         """Add a tree, with the values of its outputs, which follow each other."""
         tree = outputs[0]
-        grown, nodes, factor = tree.trees, tree.nodes, tree.factor
-        begin, categories = _NO_SETS
-        bin_, missing_left = grown.bin[nodes], grown.missing_left[nodes]
-        if isinstance(binner, CategoryBinner):
-            missing_left = missing_left.copy()
-            begin, categories = _category_sets(grown, nodes, binner, missing_left)
-            bin_ = np.where(begin >= 0, -1, bin_)
-        value = np.stack([own.factor * own.values.value for own in outputs], axis=1)
-        cover = np.sum([own.values.hessian for own in outputs], axis=0) / len(outputs)
-        added: dict[str, np.ndarray] = {
-            "output": np.array([tree.output], np.int32),
-            "missing_left": missing_left,
-            "left": grown.left[nodes],
-            "right": grown.right[nodes],
-            "category_begin": begin,
-            "categories": categories,
-            "value": value,
-            "gain": grown.gain[nodes],
-            "impurity": NOTHING,
-            "n_samples": grown.n_samples[nodes],
-            "cover": cover,
-        }
-        if self._is_linear:
-            added |= _linear_arrays(tree.linear, value[:, 0], factor)
-        self._coded.append((added, grown.feature[nodes], bin_, binner))
-        self._trees.append(added)  # last: Ctrl-C must not leave a tree that is never decoded
-
-    def _decode(self) -> None:
-        """Turn features and bins into columns and thresholds: many trees at once, since calls for
-        one of a small table cost as much as a part of its growth. After Ctrl-C it starts again."""
-        if not self._coded:
-            return
-        trees, features, bins, (binner, *_) = zip(*self._coded, strict=True)
-        feature, bin_ = np.concatenate(features), np.concatenate(bins)
-        threshold = np.where(bin_ >= 0, binner.cuts_at(feature, bin_), 0.0)
-        column = binner.numbers(feature)
-        no_sets = np.full(feature.size, -1, np.int32)
-        end = 0
-        for tree, own in zip(trees, features, strict=True):
-            begin, end = end, end + own.size
-            tree["feature"], tree["threshold"] = column[begin:end], threshold[begin:end]
-            if tree["category_begin"] is _NO_SETS[0]:
-                tree["category_begin"] = no_sets[begin:end]
-        self._coded.clear()
-
-    def open_from(self, first: int) -> None:
-        """Let the values of the trees from ``first`` on be revised."""
-        forest = self._before
-        for t in range(first, forest.n_trees):
-            tree = forest.slice(t, t + 1)
-            names = (*NODE_ARRAYS, "output", "categories")
-            self._trees.append({name: getattr(tree, name) for name in names})
-        self._before = forest.slice(0, first)
+        grown, own = tree.trees, tree.nodes
+        nodes = {name: getattr(grown, name)[own] for name in _NODES}
+        values = [output.values.value for output in outputs]
+        hessians = [output.values.hessian for output in outputs]
+        self._binner = binner
+        self._new.append(_NewTree(nodes, tree.output, values, hessians, tree.factor, tree.linear))
 
     def revise(self, tree: int, value: np.ndarray) -> None:
         """Give a tree's nodes other values."""
-        self._trees[tree - self._before.n_trees]["value"] = value[:, None]
+        self._revised[tree] = value
 
     def keep(self, n: int) -> None:
         """Drop all trees but the first n."""
-        self._decode()
-        n_before = self._before.n_trees
-        del self._trees[max(0, n - n_before) :]
+        n_before = self._forest.n_trees
+        del self._new[max(0, n - n_before) :]
         if n < n_before:
-            self._before = self._before.slice(0, n)
+            self._forest = self._forest.slice(0, n)
+        self._revised = {tree: value for tree, value in self._revised.items() if tree < n}
 
     def freeze(self) -> Forest:
         """Return the forest of all trees so far."""
-        self._decode()
-        if not self._trees:
-            return self._before
-        arrays: dict[str, Any] = {
-            name: np.concatenate([tree[name] for tree in self._trees]) for name in self._trees[0]
+        if self._new:
+            added = replace(self._forest, **self._decoded())
+            if self._forest.n_trees:
+                added = type(self._forest).concatenate([self._forest, added])
+            # Together: Ctrl-C must not leave trees in both, or in none.
+            self._forest, self._new = added, []
+        if self._revised:
+            value, offset = self._forest.value.copy(), self._forest.offset
+            for tree, own in self._revised.items():
+                value[offset[tree] : offset[tree + 1]] = own[:, None]
+            self._forest, self._revised = replace(self._forest, value=value), {}
+        return self._forest
+
+    def _decoded(self) -> dict[str, Any]:
+        """Return the arrays of the new trees as a forest has them: with columns and thresholds in
+        place of features and bins."""
+        trees, binner = self._new, self._binner
+        sizes = [tree.values[0].size for tree in trees]
+        nodes = {name: np.concatenate([tree.nodes[name] for tree in trees]) for name in _NODES}
+        feature, bin_, left_codes = nodes.pop("feature"), nodes.pop("bin"), nodes.pop("left_codes")
+        begin, categories = np.full(feature.size, -1, np.int32), np.empty(0, np.uint32)
+        if isinstance(binner, CategoryBinner):
+            missing_left = nodes["missing_left"]
+            categories = _category_sets(feature, bin_, left_codes, binner, missing_left, begin)
+            bin_ = np.where(begin >= 0, -1, bin_)
+        factor = np.repeat([tree.factor for tree in trees], sizes)
+        values = _of_outputs([tree.values for tree in trees])
+        hessians = _of_outputs([tree.hessians for tree in trees])
+        if isinstance(self._forest, LinearForest):
+            nodes |= _linear_arrays(trees)
+        return nodes | {
+            "offset": np.cumsum([0, *sizes], dtype=np.int64),
+            "output": np.array([tree.output for tree in trees], np.int32),
+            "feature": binner.numbers(feature),
+            "threshold": np.where(bin_ >= 0, binner.cuts_at(feature, bin_), 0.0),
+            "category_begin": begin,
+            "categories": categories,
+            "value": factor[:, None] * np.stack(values, axis=1),
+            "impurity": NOTHING,
+            "cover": np.sum(hessians, axis=0) / len(hessians),
         }
-        sizes = [tree["feature"].size for tree in self._trees]
-        words = np.cumsum([0] + [tree["categories"].size for tree in self._trees])
-        if words[-1]:
-            # Each tree counts the words of its category sets from 0.
-            begin = arrays["category_begin"]
-            begin += np.repeat(words[:-1], sizes).astype(np.int32) * (begin >= 0)
-        if self._is_linear:
-            n_coefficients = np.concatenate([[0], arrays.pop("n_coefficients")])
-            arrays["linear_begin"] = np.cumsum(n_coefficients)
-        offset = np.cumsum([0, *sizes], dtype=np.int64)
-        added = replace(self._before.slice(0, 0), offset=offset, **arrays)
-        if not self._before.n_trees:
-            return added
-        return type(self._before).concatenate([self._before, added])
 
 
-def _linear_arrays(
-    linear: LinearFits | None, value: np.ndarray, factor: float
-) -> dict[str, np.ndarray]:
-    """Return the arrays of a tree of a ``LinearForest``, with the number of coefficients of each
-    node; ``value`` are its constants."""
-    if linear is None:
-        none = np.empty(0)
-        linear = LinearFits(np.zeros(value.size + 1, np.int64), none.astype(np.int32), none, value)
-        return _linear_arrays(linear, value, 1.0)
+def _of_outputs(of_trees: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """Return the numbers of each output for the nodes of all trees, from those of each tree."""
+    return [np.concatenate(own) for own in zip(*of_trees, strict=True)]
+
+
+def _linear_arrays(trees: Sequence[_NewTree]) -> dict[str, np.ndarray]:
+    """Return the arrays of ``LinearForest`` of some trees; those without functions have constants
+    alone."""
+    none, no_feature = np.empty(0), np.empty(0, np.int32)
+
+    def fits_of(tree: _NewTree) -> LinearFits:
+        (value,) = tree.values
+        begin = np.zeros(value.size + 1, np.int64)
+        return tree.linear or LinearFits(begin, no_feature, none, value)
+
+    fits = [fits_of(tree) for tree in trees]
+    pairs = list(zip([tree.factor for tree in trees], fits, strict=True))
+    sizes = np.concatenate([np.diff(own.begin) for own in fits])
     return {
-        "n_coefficients": np.diff(linear.begin),
-        "linear_feature": linear.feature,
-        "coefficient": factor * linear.coefficient,
-        "intercept": factor * linear.intercept,
+        "linear_begin": np.cumsum(np.concatenate([np.zeros(1, np.int64), sizes])),
+        "linear_feature": np.concatenate([own.feature for own in fits]),
+        "coefficient": np.concatenate([factor * own.coefficient for factor, own in pairs]),
+        "intercept": np.concatenate([factor * own.intercept for factor, own in pairs]),
     }
 
 
 def _category_sets(
-    trees: GrownTrees, nodes: slice, binner: CategoryBinner, missing_left: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes, and correct
-    ``missing_left`` where a feature is ranked."""
-    begin = np.full(nodes.stop - nodes.start, -1, np.int32)
+    feature: np.ndarray, bins: np.ndarray, left_codes: np.ndarray, binner: CategoryBinner,
+    missing_left: np.ndarray, begin: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Fill in ``category_begin`` of a ``Forest`` for the nodes of some trees, correct
+    ``missing_left`` where a feature is ranked, and return ``categories``."""
     sets = [np.empty(0, np.uint32)]
-    feature, bins = trees.feature[nodes], trees.bin[nodes]
     by_set = (bins < 0) | binner.is_ranked[feature]
     end = 0
     for node in np.flatnonzero((feature >= 0) & by_set):
         if bins[node] < 0:
-            codes = trees.left_codes[nodes.start + node]
+            codes = left_codes[node]
         else:
             missing_left[node] = binner.bin_of_missing(int(feature[node])) <= bins[node]
             in_left = np.arange(N_SLOTS) <= bins[node]
@@ -171,4 +167,4 @@ def _category_sets(
         sets.append(binner.left_categories(int(feature[node]), codes))
         begin[node] = end
         end += sets[-1].size
-    return begin, np.concatenate(sets)
+    return np.concatenate(sets)

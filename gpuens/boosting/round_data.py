@@ -163,8 +163,7 @@ class Training:
         return np.array(keys, np.uint64)
 
 
-@dataclass(frozen=True)
-class OutputTree:
+class OutputTree(NamedTuple):
     """Tree ``i`` of a batch, for column ``output``. The model gets the ``values`` of its nodes
     times ``factor``; ``linear`` are the functions in its leaves, where they have some."""
 

@@ -267,7 +267,7 @@ class Dropout:
             for rows in everywhere:
                 rows.raw[k] = multiples(rows.raw[k], float(drop.quantum[k]), device.xp)
         value = multiples(tree.factor * drop.share * values.value, float(drop.quantum[k]))
-        return replace(tree, values=NodeValues(value, values.hessian), factor=1.0)
+        return tree._replace(values=NodeValues(value, values.hessian), factor=1.0)
 
     def end(
         self, drop: Drop, rows: TrainingRows, others: Sequence[TrainingRows], device: Device
@@ -383,7 +383,6 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         trees = forest.freeze()
         require_plain_trees(trees, "dropout", "")
         dropout = Dropout(settings, self._seed, binner, trees, state, depth)
-        forest.open_from(dropout.first * trees.n_outputs)
         return dropout
 
     def _features_to_drop(self, before: BoostingResult | None) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import fsum
 
 import numpy as np
@@ -31,7 +30,7 @@ def searched(training: Training, round_: Round, trees: list[OutputTree]) -> list
         factors = [rate * _find_step(training, loss, trees)] * len(trees)
     else:
         factors = [rate * _find_step(training, loss, [tree]) for tree in trees]
-    return [replace(tree, factor=factor) for tree, factor in zip(trees, factors, strict=True)]
+    return [tree._replace(factor=factor) for tree, factor in zip(trees, factors, strict=True)]
 
 
 def _find_step(training: Training, loss: Loss, grown: list[OutputTree]) -> float:

@@ -11,7 +11,7 @@ looked at together; where their sum may raise the loss, all rows move by the con
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ def _scaled(tree: OutputTree, linear: LinearFits, factor: float) -> OutputTree:
     values = NodeValues(factor * tree.values.value, tree.values.hessian)
     coefficient, intercept = factor * linear.coefficient, factor * linear.intercept
     linear = LinearFits(linear.begin, linear.feature, coefficient, intercept)
-    return replace(tree, values=values, factor=1.0, linear=linear)
+    return tree._replace(values=values, factor=1.0, linear=linear)
 
 
 class LinearUpdates(Updates):

@@ -193,21 +193,21 @@ class Gradients:
         needs before the trees are checked when the round ends."""
         training, loss = self.training, round_.loss
         rows = training.rows
-
-        def check(i: int) -> None:
-            target = loss.targets(rows.y, outputs[i], training.device)
-            raw = rows.raw[outputs[i]]
-            loss.check_gradients(totals[i], self.g[i], self.h[i], target, raw, round_)
-
-        searches = training.settings.line_search and not loss.exact_leaves
-        waits = searches or loss.exact_leaves or round_.sample.factor.size > 0
         if loss.checks_rows:
+
+            def check(i: int) -> None:
+                target = loss.targets(rows.y, outputs[i], training.device)
+                raw = rows.raw[outputs[i]]
+                loss.check_gradients(totals[i], self.g[i], self.h[i], target, raw, round_)
+
             each(check, range(len(outputs)), self.g[0])
-        elif waits or totals[0].is_here:
-            for own in totals:
-                loss.check_totals(own, round_)
-        else:
+            return
+        waits = training.settings.line_search or loss.exact_leaves or round_.sample.factor.size > 0
+        if not (waits or totals[0].is_here):
             round_.unchecked += totals
+            return
+        for own in totals:
+            loss.check_totals(own, round_)
 
     def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
         """Multiply the gradients of a sample by the factors of its rows."""

@@ -217,6 +217,7 @@ class _Tables(NamedTuple):
     records: np.ndarray
     sums: np.ndarray
     nodes: FinishedNodes
+    numbers: tuple[np.ndarray, ...]
 
 
 def add_newton_trees(
@@ -245,7 +246,7 @@ def add_newton_trees(
         _round_worker, kept.n_threads,
         kept.table, kept.frontier, params, kept.work, rows, kept.nodes, how,
     )  # fmt: skip
-    return _results(kept.nodes, kept.leaf)
+    return _results(kept)
 
 
 def _add_trees_of_workers(
@@ -291,9 +292,9 @@ def _tables(
     frontier = frontier_of(codes, n_trees, n, params, n_bins, rules)
     records = np.empty(n_trees * n, u64)
     table, work = workspace_of(codes, n_bins, records, frontier, n_threads, params.is_symmetric)
-    nodes = _room(frontier.nodes.size, n_trees, n_threads, len(frontier.left_codes))
+    nodes, numbers = _room(frontier.nodes.size, n_trees, n_threads, len(frontier.left_codes))
     leaf, sums = np.empty(shape, np.int32), np.zeros((n_trees, 2), np.int64)
-    tables = _Tables(n_threads, table, frontier, work, leaf, records, sums, nodes)
+    tables = _Tables(n_threads, table, frontier, work, leaf, records, sums, nodes, numbers)
     kept.update(what=(params, n), rules=rules, tables=tables)
     return tables
 
@@ -313,38 +314,49 @@ def _first(tables: _Tables, n_trees: int) -> _Tables:
     )
 
 
-def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> FinishedNodes:
-    i32, i64, f64 = np.int32, np.int64, np.float64
-    return FinishedNodes(
-        offset=np.empty(n_trees + 1, i64),
-        feature=np.empty(capacity, i32),
-        bin=np.empty(capacity, i32),
-        missing_left=np.empty(capacity, np.uint8),
-        left=np.empty(capacity, i32),
-        right=np.empty(capacity, i32),
-        gain=np.empty(capacity, f64),
-        n_samples=np.empty(capacity, i32),
-        left_codes=np.empty((n_sets, CODE_WORDS), np.uint32),
-        order=np.empty(capacity, i64),
-        value=np.empty(capacity, f64),
-        hessian=np.empty(capacity, f64),
-        added=np.empty(capacity, f64),
-        leaf_sums=np.empty((n_threads, capacity, 2), i64),
-        scratch=np.empty((n_threads, 2, BLOCK), i64),
+def _room(
+    capacity: int, n_trees: int, n_threads: int, n_sets: int
+) -> tuple[FinishedNodes, tuple[np.ndarray, ...]]:
+    """Return room for nodes, and the tables that what is copied in every round are the lines of:
+    a copy of one costs less than one of each line."""
+    integers, reals = np.empty((5, capacity), np.int32), np.empty((3, capacity))
+    missing_left = np.empty(capacity, np.uint8)
+    left_codes = np.empty((n_sets, CODE_WORDS), np.uint32)
+    feature, bin_, left, right, n_samples = integers
+    gain, value, hessian = reals
+    nodes = FinishedNodes(
+        offset=np.empty(n_trees + 1, np.int64),
+        feature=feature,
+        bin=bin_,
+        missing_left=missing_left,
+        left=left,
+        right=right,
+        gain=gain,
+        n_samples=n_samples,
+        left_codes=left_codes,
+        order=np.empty(capacity, np.int64),
+        value=value,
+        hessian=hessian,
+        added=np.empty(capacity),
+        leaf_sums=np.empty((n_threads, capacity, 2), np.int64),
+        scratch=np.empty((n_threads, 2, BLOCK), np.int64),
     )
+    return nodes, (integers, reals)
 
 
-N_GROWN = len(GrownTrees._fields) - 1
-"""The first fields of ``FinishedNodes`` are those of ``GrownTrees`` except ``leaf``."""
-
-
-def _results(nodes: FinishedNodes, leaf: np.ndarray) -> NewtonTrees:
-    """Return copies of what was found."""
+def _results(kept: _Tables) -> NewtonTrees:
+    """Return copies of what was found: the tables are written again in the next round."""
+    nodes = kept.nodes
     ends = nodes.offset.tolist()
     n = ends[-1]
-    # Copies: the tables are written again in the next round.
-    trees = GrownTrees(nodes.offset.copy(), *(a[:n].copy() for a in nodes[1:N_GROWN]), leaf)
-    value, hessian = nodes.value[:n].copy(), nodes.hessian[:n].copy()
+    integers, reals = kept.numbers
+    feature, bin_, left, right, n_samples = integers[:, :n].copy()
+    gain, value, hessian = reals[:, :n].copy()
+    missing_left, left_codes = nodes.missing_left[:n].copy(), nodes.left_codes[:n].copy()
+    trees = GrownTrees(
+        nodes.offset.copy(), feature, bin_, missing_left, left, right, gain, n_samples, left_codes,
+        kept.leaf,
+    )  # fmt: skip
     if len(ends) == 2:
         return NewtonTrees(trees, [NodeValues(value, hessian)])
     pairs = zip(ends[:-1], ends[1:], strict=True)

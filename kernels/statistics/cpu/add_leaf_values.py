@@ -31,7 +31,8 @@ def _worker(thread, n_threads, barrier, raw, leaf, values, offset):
 
 
 def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
-    add_values_of_trees(raw[None], leaf[None], [values], [factor])
+    offset = np.array([0, values.value.size])
+    run(_worker, threads_for(raw.size), raw[None], leaf[None], factor * values.value, offset)
 
 
 def add_values_of_trees(

@@ -18,15 +18,11 @@ from ..gradients import NO_CLASS, PieceTotals
 from .add_leaf_values import add_leaf_values
 
 
-def compiled_for(kernel: Any, loss: Any) -> Any:
-    """Return the kernel itself, or for a custom loss a copy that is compiled again in every
-    process: the cache on disk would not notice a change of the loss's functions."""
-    return _compiled_for_custom(kernel, type(loss)) if is_custom(type(loss)) else kernel
-
-
 @functools.lru_cache(maxsize=64)
-def _compiled_for_custom(kernel: Any, cls: type) -> Any:
-    return Function(kernel.py_func, kernel.options)
+def compiled_for(kernel: Any, cls: type) -> Any:
+    """Return the kernel itself, or for the class of a custom loss a copy that is compiled again in
+    every process: the cache on disk would not notice a change of the loss's functions."""
+    return Function(kernel.py_func, kernel.options) if is_custom(cls) else kernel
 
 
 @inner
@@ -196,24 +192,17 @@ def gradients_of_outputs(
     h: Array,
     first_class: int,
 ) -> list[Totals]:
-    sums, totals = _chunks_of(raw), np.empty((len(raw), 4))
-    _fill(loss, y, first_class, raw, shift, weight, g, h, sums, totals)
+    totals = np.empty((len(raw), 4))
+    _fill(loss, y, first_class, raw, shift, weight, g, h, totals)
     return [Totals(*of_output) for of_output in totals.tolist()]
 
 
 def gradients_of_piece(
     loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
 ) -> PieceTotals:
-    sums, none, n_chunks = _chunks_of(raw[None]), np.empty((0, 4)), -(-raw.size // SUM_CHUNK)
-    largest = _fill(loss, y, NO_CLASS, raw[None], shift, weight, g[None], h[None], sums, none)
+    none, n_chunks = np.empty((0, 4)), -(-raw.size // SUM_CHUNK)
+    sums, largest = _fill(loss, y, NO_CLASS, raw[None], shift, weight, g[None], h[None], none)
     return PieceTotals(largest[:, 0, :2].max(axis=0).view(np.float64), sums[0, :, :n_chunks])
-
-
-def _chunks_of(raw: Array) -> np.ndarray:
-    """Return zeros for the sums of chunks, as many as the next power of two."""
-    # Zeros up to a power of two do not change a sum, and make it a whole tree.
-    n_chunks = -(-raw.shape[1] // SUM_CHUNK)
-    return np.zeros((len(raw), 2, 1 << (n_chunks - 1).bit_length()))
 
 
 def _fill(
@@ -225,19 +214,20 @@ def _fill(
     weight: Array,
     g: Array,
     h: Array,
-    sums: Array,
     totals: Array,
-) -> np.ndarray:
-    """Fill in gradients and sums of chunks, and if there is room for them the totals, for which
-    the sums are changed; return the largest magnitudes, as bits."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fill in gradients, and the totals if there is room for them; return the sums of chunks, which
+    the totals change, and the largest magnitudes, as bits."""
+    n_lines, n = raw.shape
+    # Zeros up to a power of two do not change a sum, and make it a whole tree.
+    sums = np.zeros((n_lines, 2, 1 << ((n - 1) // SUM_CHUNK).bit_length()))
     n_threads = threads_for(raw.size)
-    largest = np.zeros((n_threads, len(raw), CACHE_LINE), np.int64)
+    largest = np.zeros((n_threads, n_lines, CACHE_LINE), np.int64)
     run(
-        compiled_for(_gradients_worker, loss), n_threads,
-        loss, y.reshape(-1, raw.shape[1]), first_class, raw, shift, weight, g, h, largest, sums,
-        totals,
+        compiled_for(_gradients_worker, type(loss)), n_threads,
+        loss, y.reshape(-1, n), first_class, raw, shift, weight, g, h, largest, sums, totals,
     )  # fmt: skip
-    return largest
+    return sums, largest
 
 
 @kernel
@@ -251,5 +241,5 @@ def _values_worker(thread, n_threads, barrier, loss, y, raw, shift, out):
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     out = np.empty(raw.shape[0])
-    run(compiled_for(_values_worker, loss), threads_for(raw.size), loss, y, raw, shift, out)
+    run(compiled_for(_values_worker, type(loss)), threads_for(raw.size), loss, y, raw, shift, out)
     return out

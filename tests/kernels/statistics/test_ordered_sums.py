@@ -34,3 +34,13 @@ def test_sums_and_largest_values(target, sizes):
         assert total == by_halves(line[:size])
         assert largest == max(line[:size].max(), 0.0)
         assert total == pytest.approx(math.fsum(line[:size]), rel=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 5, SUM_CHUNK + 1])
+def test_nan_is_in_the_sum_of_its_line_alone(target, place):
+    values = np.arange(SUM_CHUNK + 3.0)
+    values[place] = np.nan
+    lines = target.array(np.stack([values, np.arange(SUM_CHUNK + 3.0)]))
+    found = target.run(lambda lines: ordered_sums(lines, [values.size] * 2)(), lines)
+    assert np.isnan(found[0, 0])
+    assert found[1].tolist() == [sum(range(values.size)), values.size - 1.0]
