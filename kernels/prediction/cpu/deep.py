@@ -16,8 +16,9 @@ that have reached one leave the group every few steps:
 A large block of rows goes down one tree after the other, so that a tree is brought into the cache
 once for all of them.
 
-100,000 rows, 20 trees of 127,000 nodes: 0.20 s this way, 5.9 s by walking row by row (CPU
-time on an AMD EPYC). The layout costs 0.02 s, as much as 400 rows take by walking.
+Each row's next node is fetched while the others of its group take their steps. 1000 rows and 100
+trees of 17,000 nodes take 8 ms this way and 15 without it, 40,000 rows and 50 trees of 200,000 nodes
+140 ms and 204 (CPU time on an AMD EPYC). The layout costs 5 to 9 ns a node.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class WalkNodes(NamedTuple):
     n_numeric : int
         Columns above hold categories.
     values : float64, shape (n_lines, width)
-        The distinct values of leaves if there are few, else the values of all nodes.
+        The values of leaves (``SharedValues``) if they are few, else those of all nodes.
     """
 
     words: np.ndarray
@@ -158,7 +159,10 @@ def _mark_columns(feature, category_begin, has_categories, used):
 
 
 class SharedValues(NamedTuple):
-    """What threads need to find leaves of equal values while they lay out a forest.
+    """Distinct values of leaves: where there are few, they stay in the cache.
+
+    100,000 rows, 20 trees of 58,000 nodes with 7 classes: 0.15 s with this, 0.27 s without (CPU
+    time on an AMD EPYC); no difference where leaves have one value.
 
     bits : int64, shape (n_nodes, width)
         The values of all nodes, compared as bits.

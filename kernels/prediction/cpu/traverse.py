@@ -2,13 +2,16 @@
 
 There are three ways to the leaves. Small trees are evaluated without walking, for a block of rows
 at a time (``blocks``). Other trees are walked by many rows together in a layout of their own
-(``deep``). Until there were so many rows that a layout pays, they walk down the trees as these are.
+(``deep``). Until there were so many rows that a layout pays, and for a few rows at a time, rows
+walk down the trees as these are. Their steps wait for memory; pairs of a row and a tree that take
+each step together wait for it at the same time.
 
-Microseconds by walking, with ``deep``, to lay that out (float32, CPU time on an AMD EPYC):
+Nanoseconds of a walk, one row or 1000 at a time (float32, CPU time on an AMD EPYC):
 
-    54 features, a tree of 11,000 nodes, 7000 rows     637   1065    472
-    20 such trees, 64 rows                             147     74   4726
-    500 features, a tree of 455 nodes, 700 rows         36    303    113
+                                    one pair after the other    pairs together    ``deep``
+    100 trees of 17,000 nodes            3251         285          505    144    2320     75
+    50 trees of 200,000 nodes            4565         670          628    311    3285    145
+    100 trees of 31 leaves                 84          34           66     24     160     11
 """
 
 from __future__ import annotations
@@ -29,17 +32,14 @@ from .deep import GROUP, STEPS
 u64 = np.uint64
 
 FEW_ROWS = 16
-SMALL_TREE = 512
-"""Nodes of a tree that stays in the cache however it is laid out."""
-WALK_BY_LAYOUT, WALK_BY_BLOCKS, KEY = 40, 50, 1
+"""Rows that a layout does not help."""
+WALK_BY_LAYOUT, WALK_BY_BLOCKS, KEY = 25, 22, 2
 """Nanoseconds of a walk that a layout saves, and of a value that it turns into a key."""
 LARGE_FOREST = 2**19
 """Nodes of a forest whose arrays leave the caches."""
-WALK_FROM_MEMORY = 150
-"""Nanoseconds of a walk that the layout of a large forest saves, for ``LAYOUT_OF_A_NODE``. 1000
-rows and 100 trees of 17,000 nodes take 38 ms without it and 20 with it, and 60 ms to lay out; with
-40,000 nodes 54, 18 and 65 (CPU time)."""
-LAYOUT_OF_A_NODE, BLOCKS_OF_A_NODE, BLOCKS_OF_A_COLUMN = 20, 100, 15_000
+WALK_FROM_MEMORY = 100
+"""Nanoseconds of a walk that the layout of a large forest saves, for ``LAYOUT_OF_A_NODE``."""
+LAYOUT_OF_A_NODE, BLOCKS_OF_A_NODE, BLOCKS_OF_A_COLUMN = 6, 100, 15_000
 """Nanoseconds to lay out a forest."""
 
 
@@ -124,7 +124,7 @@ def _walk_worker(thread, n_threads, barrier, trees, values, walkers, raw, leaves
 def traverse(trees: Trees, X: Array, raw: Array) -> None:
     no_leaves = np.empty((0, 0), np.int32)
     rows = _rows_so_far(trees, X.shape[0])
-    if rows * _saved_by_blocks(trees) >= _cost_of_blocks(trees) and X.shape[0] > FEW_ROWS:
+    if rows * _saved_by_blocks(trees) >= _cost_of_blocks(trees):
         packed = blocks.pack(trees, X.dtype, raw.dtype)
         if packed is not None:
             blocks.evaluate(packed, table_of(X), raw)
@@ -147,8 +147,8 @@ def leaf_indices(trees: Trees, X: Array) -> Array:
 
 
 def _rows_so_far(trees: Trees, n_rows: int) -> int:
-    """Return how many rows have come to a forest, with these; 0 where a layout cannot pay."""
-    if n_rows <= FEW_ROWS and trees.feature.size <= SMALL_TREE * trees.output.size:
+    """Return how many rows have come to a forest, with these; 0 for rows that no layout helps."""
+    if n_rows <= FEW_ROWS:
         return 0
     rows = derived(tuple(trees), "rows", lambda: np.zeros(1, np.int64))
     rows += n_rows
