@@ -6,12 +6,13 @@ at a time (``blocks``). Other trees are walked by many rows together in a layout
 walk down the trees as these are. Their steps wait for memory; pairs of a row and a tree that take
 each step together wait for it at the same time.
 
-Nanoseconds of a walk, one row or 1000 at a time (float32, CPU time on an AMD EPYC):
+Nanoseconds of a walk, where one row comes at a time and where 1000 do (float32, CPU time on an AMD
+EPYC):
 
-                                    one pair after the other    pairs together    ``deep``
-    100 trees of 17,000 nodes            3251         285          505    144    2320     75
-    50 trees of 200,000 nodes            4565         670          628    311    3285    145
-    100 trees of 31 leaves                 84          34           66     24     160     11
+                                     row by row    pairs together      ``deep``
+    100 trees of 17,000 nodes         3251    -       505    144      2320     75
+    50 trees of 200,000 nodes         4565    -       628    311      3285    145
+    100 trees of 61 nodes               84    -        66     24       160     11
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ WALK_BY_LAYOUT, WALK_BY_BLOCKS, KEY = 25, 22, 2
 """Nanoseconds of a walk that a layout saves, and of a value that it turns into a key."""
 LARGE_FOREST = 2**19
 """Nodes of a forest whose arrays leave the caches."""
-WALK_FROM_MEMORY = 100
+WALK_FROM_MEMORY = 120
 """Nanoseconds of a walk that the layout of a large forest saves, for ``LAYOUT_OF_A_NODE``."""
 LAYOUT_OF_A_NODE, BLOCKS_OF_A_NODE, BLOCKS_OF_A_COLUMN = 6, 100, 15_000
 """Nanoseconds to lay out a forest."""
@@ -51,7 +52,7 @@ def _step(trees, root, at, values, own):
     # At a leaf any feature is read, and the result not used: cheaper than a branch.
     x = values[own + u64(max(feature, 0))]
     goes_left = x <= trees.threshold[at]
-    # Only rows with missing values wait for this line of memory.
+    # ``value_goes_left``, but only rows with missing values wait for this line of memory.
     if x != x:
         goes_left = trees.missing_left[at] != 0
     if trees.categories.size > 0 and trees.category_begin[at] >= 0:
