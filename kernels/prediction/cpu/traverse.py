@@ -2,111 +2,98 @@
 
 There are three ways to the leaves. Small trees are evaluated without walking, for a block of rows
 at a time (``blocks``). Other trees are walked by many rows together in a layout of their own
-(``deep``). Until there were so many rows that a layout pays, they walk down the trees as these are.
+(``deep``). Until there were so many rows that a layout pays, and for a few rows at a time, rows
+walk down the trees as these are. Their steps wait for memory; pairs of a row and a tree that take
+each step together wait for it at the same time.
 
-Microseconds by walking, with ``deep``, to lay that out (float32, CPU time on an AMD EPYC):
+Nanoseconds of a walk, where one row comes at a time and where 1000 do (float32, CPU time on an AMD
+EPYC):
 
-    54 features, a tree of 11,000 nodes, 7000 rows     637   1065    472
-    20 such trees, 64 rows                             147     74   4726
-    500 features, a tree of 455 nodes, 700 rows         36    303    113
+                                     row by row    pairs together      ``deep``
+    100 trees of 17,000 nodes         3251    -       505    144      2320     75
+    50 trees of 200,000 nodes         4565    -       628    311      3285    145
+    100 trees of 61 nodes               84    -        66     24       160     11
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import LINE_BYTES, Array, derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, kernel, kernel_without_allocation
 from ...runtime.cpu.table import table_of
-from ...runtime.cpu.team import run, threads_for
+from ...runtime.cpu.team import CACHE_LINE, prefetch, run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
 from ...runtime.each import each
-from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
+from ...scalars.routing import code_goes_left, is_left_category, names_category
 from ..traverse import Trees
 from . import blocks, deep
+from .deep import GROUP, STEPS
 
 u64 = np.uint64
 
 FEW_ROWS = 16
-SMALL_TREE = 512
-"""Nodes of a tree that stays in the cache however it is laid out."""
-WALK_BY_LAYOUT, WALK_BY_BLOCKS, KEY = 40, 50, 1
+"""Rows that a layout does not help."""
+WALK_BY_LAYOUT, WALK_BY_BLOCKS, KEY = 25, 22, 2
 """Nanoseconds of a walk that a layout saves, and of a value that it turns into a key."""
 LARGE_FOREST = 2**19
 """Nodes of a forest whose arrays leave the caches."""
-WALK_FROM_MEMORY = 150
-"""Nanoseconds of a walk that the layout of a large forest saves, for ``LAYOUT_OF_A_NODE``. 1000
-rows and 100 trees of 17,000 nodes take 38 ms without it and 20 with it, and 60 ms to lay out; with
-40,000 nodes 54, 18 and 65 (CPU time)."""
-LAYOUT_OF_A_NODE, BLOCKS_OF_A_NODE, BLOCKS_OF_A_COLUMN = 20, 100, 15_000
+WALK_FROM_MEMORY = 120
+"""Nanoseconds of a walk that the layout of a large forest saves, for ``LAYOUT_OF_A_NODE``."""
+LAYOUT_OF_A_NODE, BLOCKS_OF_A_NODE, BLOCKS_OF_A_COLUMN = 6, 100, 15_000
 """Nanoseconds to lay out a forest."""
-GROUP = 64
-"""Rows that walk down a tree together, so that their loads overlap."""
-FEWEST_TOGETHER = 32
-STEPS = 5
-"""Steps between two checks for rows that have arrived."""
 
 
 @inlined
-def _leaf_of(trees, tree, values, begin):
-    """Return the leaf of one row. (Unsigned indices need no test for negative ones.)"""
-    by_categories = trees.categories.size > 0
-    root, node = u64(trees.offset[tree]), u64(0)
-    feature = trees.feature[root]
-    while feature >= 0:
-        at = root + node
-        x = values[u64(begin) + u64(feature)]
-        goes_left = value_goes_left(x, trees.threshold[at], trees.missing_left[at] != 0)
-        if by_categories and trees.category_begin[at] >= 0:
-            goes_left = trees.missing_left[at] != 0
-            if names_category(x, trees.n_categories[feature]):
-                category = np.int64(x)
-                word = trees.categories[trees.category_begin[at] + (category >> 5)]
-                goes_left = is_left_category(word, category)
-        node = u64(trees.left[at] if goes_left else trees.right[at])
-        feature = trees.feature[root + node]
-    return node
-
-
-@inlined
-def _step(trees, root, node, values, own):
-    """Return the child that a row goes to, or the leaf where it is."""
-    at = root + u64(node)
+def _step(trees, root, at, values, own):
+    """Return the child that a row goes to, or the leaf where it is; nodes are counted through all
+    trees."""
     feature = trees.feature[at]
     # At a leaf any feature is read, and the result not used: cheaper than a branch.
     x = values[own + u64(max(feature, 0))]
-    goes_left = value_goes_left(x, trees.threshold[at], trees.missing_left[at] != 0)
-    child = trees.left[at] if goes_left else trees.right[at]
-    return child if feature >= 0 else node
+    goes_left = x <= trees.threshold[at]
+    # ``value_goes_left``, but only rows with missing values wait for this line of memory.
+    if x != x:
+        goes_left = trees.missing_left[at] != 0
+    if trees.categories.size > 0 and trees.category_begin[at] >= 0:
+        goes_left = trees.missing_left[at] != 0
+        if names_category(x, trees.n_categories[feature]):
+            category = np.int64(x)
+            word = trees.categories[trees.category_begin[at] + (category >> 5)]
+            goes_left = is_left_category(word, category)
+    child = root + u64(trees.left[at]) + u64(not goes_left)
+    return child if feature >= 0 else at
 
 
 @inlined
-def _walk_group(trees, tree, values, begin, n, node, going):
-    """Bring a group of rows, whose first value is ``values[begin]``, to the leaves of a tree."""
-    root, n_features = u64(trees.offset[tree]), u64(trees.n_categories.size)
-    for i in range(n):
-        node[i], going[i] = 0, i
+def _walk_group(trees, values, n, walkers, leaf):
+    """Bring n pairs of a row and a tree to the leaves that the rows reach."""
+    at, root, own, pair = walkers
     while n > 0:
         for _ in range(STEPS):
             for k in range(n):
-                i = u64(going[k])
-                node[i] = _step(trees, root, node[i], values, begin + i * n_features)
+                reached = _step(trees, root[k], at[k], values, own[k])
+                at[k] = reached
+                # The other pairs hide the way from memory.
+                prefetch(trees.feature, reached)
+                prefetch(trees.threshold, reached)
+                prefetch(trees.left, reached)
         n_left = 0
         for k in range(n):
-            i = u64(going[k])
-            # Rows at a leaf are overwritten by the next ones, without a branch.
-            going[n_left] = i
-            n_left += trees.feature[root + u64(node[i])] >= 0
+            reached, who = at[k], pair[k]
+            # Those at a leaf are overwritten by the next ones, without a branch.
+            at[n_left], root[n_left], own[n_left], pair[n_left] = reached, root[k], own[k], who
+            leaf[who] = reached
+            n_left += trees.feature[reached] >= 0
         n = n_left
 
 
 @inlined
-def _note(trees, tree, row, node, raw, leaves):
+def _note(trees, tree, row, at, raw, leaves):
     """Note the leaf that a row has reached, or add its values."""
     if leaves.size > 0:
-        leaves[row, tree] = node
+        leaves[row, tree] = at - u64(trees.offset[tree])
         return
-    at = u64(trees.offset[tree]) + u64(node)
     for j in range(trees.value.shape[1]):
         raw[trees.output[tree] + j, row] += trees.value[at, j]
 
@@ -116,27 +103,29 @@ def _walk_worker(thread, n_threads, barrier, trees, values, walkers, raw, leaves
     trees = Trees(*trees)
     n, n_features = max(raw.shape[1], leaves.shape[0]), u64(trees.n_categories.size)
     first, last = n * thread // n_threads, n * (thread + 1) // n_threads
-    # Too few rows to overlap their loads: one after the other.
-    if last - first < FEWEST_TOGETHER or trees.categories.size > 0:
-        for row in range(first, last):
-            for tree in range(trees.output.size):
-                node = _leaf_of(trees, tree, values, u64(row) * n_features)
-                _note(trees, tree, row, node, raw, leaves)
-        return
-    # Groups of rows go down one tree after the other, which stays in the cache meanwhile.
-    node, going = walkers[thread]
-    for tree in range(trees.output.size):
-        for begin in range(first, last, GROUP):
-            m = min(GROUP, last - begin)
-            _walk_group(trees, tree, values, u64(begin) * n_features, m, node, going)
-            for i in range(m):
-                _note(trees, tree, begin + i, node[i], raw, leaves)
+    at, root, own, pair, leaf = walkers[thread]
+    # Many rows go down the same tree, which stays in the cache meanwhile; few rows go down many
+    # trees. Each row comes to the trees in their order, which is that of its sum.
+    n_pairs = (last - first) * trees.output.size
+    tree, row = 0, first
+    for begin in range(0, n_pairs, GROUP):
+        m = min(GROUP, n_pairs - begin)
+        first_tree, first_row = tree, row
+        for i in range(m):
+            root[i] = at[i] = trees.offset[tree]
+            own[i], pair[i] = u64(row) * n_features, i
+            tree, row = (tree, row + 1) if row + 1 < last else (tree + 1, first)
+        _walk_group(trees, values, m, (at, root, own, pair), leaf)
+        tree, row = first_tree, first_row
+        for i in range(m):
+            _note(trees, tree, row, leaf[i], raw, leaves)
+            tree, row = (tree, row + 1) if row + 1 < last else (tree + 1, first)
 
 
 def traverse(trees: Trees, X: Array, raw: Array) -> None:
     no_leaves = np.empty((0, 0), np.int32)
     rows = _rows_so_far(trees, X.shape[0])
-    if rows * _saved_by_blocks(trees) >= _cost_of_blocks(trees) and X.shape[0] > FEW_ROWS:
+    if rows * _saved_by_blocks(trees) >= _cost_of_blocks(trees):
         packed = blocks.pack(trees, X.dtype, raw.dtype)
         if packed is not None:
             blocks.evaluate(packed, table_of(X), raw)
@@ -159,8 +148,8 @@ def leaf_indices(trees: Trees, X: Array) -> Array:
 
 
 def _rows_so_far(trees: Trees, n_rows: int) -> int:
-    """Return how many rows have come to a forest, with these; 0 where a layout cannot pay."""
-    if n_rows <= FEW_ROWS and trees.feature.size <= SMALL_TREE * trees.output.size:
+    """Return how many rows have come to a forest, with these; 0 for rows that no layout helps."""
+    if n_rows <= FEW_ROWS:
         return 0
     rows = derived(tuple(trees), "rows", lambda: np.zeros(1, np.int64))
     rows += n_rows
@@ -193,7 +182,7 @@ def _walk(trees: Trees, X: Array, raw: Array, leaves: Array) -> None:
     values = np.ascontiguousarray(X).reshape(-1)
     values.flags.writeable = False
     threads = threads_for(X.shape[0] * trees.output.size)
-    walkers = np.empty((threads, 2, GROUP + LINE_BYTES // 4), np.int32)  # no line for two threads
+    walkers = np.empty((threads, 5, GROUP + CACHE_LINE), u64)  # no line for two threads
     run(_walk_worker, threads, tuple(trees), values, walkers, raw, leaves)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.prediction.cpu import deep
+from gpuens.kernels.prediction.cpu import traverse as traverse_on_cpu
 from gpuens.kernels.prediction.traverse import Trees, leaf_indices, traverse
 from gpuens.kernels.runtime import arrays
 from gpuens.kernels.runtime.cpu import team
@@ -108,14 +109,41 @@ def test_rows_that_come_in_small_batches(same, random_tree):
     X = awkward_values(rng, trees, 1400, 4, np.float32)
     raw, leaves = predict(trees, X, np.zeros((3, 1400)))
     copy = Trees(*(array.copy() for array in trees))
-    for first in range(0, 1400, 7):
-        batch = slice(first, first + 7)
-        actual = predict(copy, X[batch], np.zeros((3, 7)))
-        same(actual[0], raw[:, batch])
-        same(actual[1], leaves[batch])
-        if first == 0:
-            assert kept_for(id(copy.feature)) == 1  # the number of rows
-    assert kept_for(id(copy.feature)) == 2
+    for size, kept in {10: (0, 0), 20: (1, 2)}.items():  # the number of rows, and the layout
+        for first in range(0, 1400, size):
+            batch = slice(first, first + size)
+            actual = predict(copy, X[batch], np.zeros((3, size)))
+            same(actual[0], raw[:, batch])
+            same(actual[1], leaves[batch])
+            if first == 0:
+                assert kept_for(id(copy.feature)) == kept[0]
+        assert kept_for(id(copy.feature)) == kept[1]
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 130])
+@pytest.mark.parametrize("kinds", [NUMERIC, CATEGORIES], ids=["numbers", "categories"])
+def test_few_rows_and_many_trees(assert_parity, random_tree, monkeypatch, n_rows, kinds):
+    """Groups of pairs end within the rows of a tree."""
+    monkeypatch.setattr(traverse_on_cpu, "FEW_ROWS", 130)
+    rng = np.random.default_rng(8)
+    trees = random_forest(random_tree, rng, 30 * [1, 2, 40, 5], 6, 3, 2, kinds)
+    X = awkward_values(rng, trees, n_rows, 6, np.float32)
+    assert_parity(trees, X, rng.normal(size=(3, n_rows)))
+    assert kept_for(id(trees.feature)) == 0
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few values", "many in the last tree"])
+def test_values_that_leaves_share(assert_parity, random_tree, many):
+    rng = np.random.default_rng(9)
+    trees = random_forest(random_tree, rng, [*(10 * [300]), 1500], 4, 3, 3)
+    trees.value[:] = rng.integers(0, 3, trees.value.shape)
+    if many:
+        last = slice(trees.offset[-2], None)
+        trees.value[last] = rng.normal(size=trees.value[last].shape)
+    X = awkward_values(rng, trees, 1000, 4, np.float32)
+    assert_parity(trees, X, np.zeros((3, 1000)))
+    values = deep.nodes_of(trees, X.dtype).values
+    assert values.shape[0] == trees.feature.size if many else values.shape[0] <= 27 * 3
 
 
 @pytest.mark.parametrize("n_leaves", [10, 300])
