@@ -373,6 +373,13 @@ def _predict_numbers(ensemble: Any, members: list[Any]) -> bool:
     labels."""
     if isinstance(ensemble, Bagging):
         return True
+    for member in members:
+        if not hasattr(member, "classes_"):
+            raise TypeError(
+                f"The members of {type(ensemble).__name__} do not predict classes: one is "
+                f"{type(member).__name__}. Pass predictions of classifiers as an array of shape "
+                "(n_rows, n_models)."
+            )
     known = np.asarray(ensemble.classes_).tolist()
     found = {label for member in members for label in np.asarray(member.classes_).tolist()}
     return not found <= set(known)

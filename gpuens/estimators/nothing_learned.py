@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..devices.placement import to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
 from ..inputs.arrays import is_frame
 from .parameters import AUTO_LEAF_ROWS
@@ -147,6 +148,7 @@ def warn_if_members_have_no_split(
 
 def features_vary(X: Any) -> bool:
     """Return whether a column of a table has two values; missing ones do not count."""
+    X = X.entries if isinstance(X, SparseTable) else X
     if issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
     if is_frame(X):

@@ -39,6 +39,7 @@ from ..inputs.arrays import (
     require_shape,
     require_two_axes,
 )
+from ..inputs.frames import require_unique_columns
 from ..inputs.targets import read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from .samples import Samples, SamplingPlan
@@ -126,6 +127,8 @@ def read_features(
     -------
     array, sparse matrix (CSR, CSC) or data frame, shape (n_rows, n_features)
     """
+    if is_frame(X):
+        require_unique_columns(X, "X")
     if reset:
         estimator._passes_frames = is_frame(X) and _needs_frame(estimator, on_host(X))
     if device.holds(X):

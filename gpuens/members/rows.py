@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +130,8 @@ def _at_home(X: Any, home: Device) -> Any:
 
 def readable(X: Any) -> Any:
     """Return a table with a shape or length: itself, or a NumPy array of what has neither."""
+    if isinstance(X, memoryview):
+        return np.asarray(X)
     known = hasattr(X, "shape") or hasattr(X, "__len__")
     return np.asarray(X) if hasattr(X, "__array__") and not known else X
 
@@ -143,7 +145,7 @@ def n_rows_of(X: Any) -> int:
         X has no rows.
     """
     shape = getattr(X, "shape", None)
-    if shape is None and not hasattr(X, "__len__"):
+    if shape is None and (not hasattr(X, "__len__") or isinstance(X, (str, bytes, Mapping))):
         raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
     if shape == ():
         raise ValueError("Expected 2D array, got scalar array instead. X must have rows.")

@@ -286,12 +286,8 @@ def cart_plan(
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree))
-        n_records, may_copy = (
-            batch * max(1, in_sample),
-            _may_read_by_row(estimator, width, n_outputs),
-        )
-        if may_copy:
-            by_row = _bytes_by_row(estimator, n, n_columns, n_records, cell_bytes)
+        n_records = batch * max(1, in_sample) if _reads_by_row(estimator, width, n_outputs) else 0
+        by_row = _bytes_by_row(estimator, n, n_columns, n_records, cell_bytes)
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -301,13 +297,13 @@ def cart_plan(
     parts = {
         "table": min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (16 * n_outputs + 8) + on_host * real,
-        "bins": n * _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes)
-        + on_host * 2 * 8 * n_columns * min(n, estimator.max_bins or 0),  # their ends
+        "bins": n * _bytes_of_row(estimator, n_columns, is_streamed, on_workers_gpu, cell_bytes),
         "columns to bin": _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu),
         "records and growing nodes": batch * of_tree,
         "codes by row": by_row,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
+        "ends of bins": on_host * 2 * 8 * n_columns * min(n, estimator.max_bins or 0),
         "trees": on_host * 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width),
     }
     parts = {name: parts[name] for name in TO_COME} if held else parts
@@ -325,7 +321,7 @@ def _bytes_to_bin(
     return 0 if on_workers_gpu else 3 * max(n * itemsize, DEALT_BYTES)
 
 
-def _may_read_by_row(estimator: Any, width: int, n_outputs: int) -> bool:
+def _reads_by_row(estimator: Any, width: int, n_outputs: int) -> bool:
     """Return whether trees of such targets may be grown on a copy of the codes: random cuts read it
     for numbers or two classes, where no feature is constrained."""
     if not has_random_cuts(estimator):
@@ -395,7 +391,10 @@ def reading_plan(
     read (see ``cart_plan``)."""
     of_cell = None if sparse is None else bytes_of_cell(sparse, estimator.max_bins)
     plan = cart_plan(estimator, shape, itemsize, device, is_there=True, cell_bytes=of_cell)
-    parts = {name: plan.parts[name] for name in ("target and weights", "bins", "columns to bin")}
+    parts = {
+        name: plan.parts[name]
+        for name in ("target and weights", "bins", "ends of bins", "columns to bin")
+    }
     if sparse is not None:
         parts["columns being cut"] = SPARSE_CUTTING_BYTES * min(sparse.entries.nnz, ENTRIES_AT_ONCE)
     elif estimator.max_bins is not None:

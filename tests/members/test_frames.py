@@ -142,6 +142,12 @@ class TestNames:
         np.testing.assert_array_equal(read.predict(frame), model.predict(frame))
 
 
+def test_columns_of_the_same_name():
+    frame = pd.DataFrame(NUMBERS, columns=["size", "color", "color"])
+    with raises(ValueError, "X has columns of the same name: ['color']"):
+        BaggingRegressor(DecisionTreeRegressor()).fit(frame, Y)
+
+
 def test_text_that_members_do_not_take():
     with raises(ValueError, "X must hold numbers, but its column 'color' has dtype"):
         BaggingRegressor(boosted).fit(pd.DataFrame(COLUMNS), Y)
