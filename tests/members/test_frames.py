@@ -69,7 +69,7 @@ def with_categories(ensemble, columns):
     return copy
 
 
-@pytest.mark.parametrize("library", few([*FRAMES], 1))
+@pytest.mark.parametrize("library", few([*FRAMES], "polars"))
 @pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda e: repr(e)[:60])
 def test_text_is_what_its_numbers_are(ensemble, library):
     y = C if is_classifier(ensemble) else Y
