@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -109,8 +108,8 @@ class AnyLearners(Learners):
             member.fit(self.values, self._y, sample_weight=self._device.asarray(counts))
             return
         drawn = np.repeat(np.arange(self.n_rows), counts.astype(np.int64))
-        at = drawn if issparse(self.values) else self._device.asarray(drawn)
-        member.fit(self.values[at], self._y[self._device.asarray(drawn)])
+        part = fitting.take(self.values, drawn, self._device)
+        member.fit(part, self._y[self._device.asarray(drawn)])
 
     def predictions(self, t: int) -> Array:
         if self._classifies:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 
-from ..devices.placement import Device, module_of
+from ..devices.placement import Device
 from ..estimators.nothing_learned import warn_user
 from ..estimators.training import FINISHED, Evaluation, Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import EXP_MAX, exp, log
 from ..kernels.scalars.primitives import vectorise
+from ..members.fitting import take
 from ..numerics.weighted import Later
 
 DATA, METRIC = "training", "learner_error"
@@ -39,11 +39,13 @@ _exp, _log = vectorise(exp), vectorise(log)
 
 
 class Learners(ABC):
-    """The learners of a model, one a round, and the rows that they are trained on, ``values``."""
+    """The learners of a model, one a round, and the rows that they are trained on: ``values``, an
+    array, a sparse matrix or a data frame."""
 
     values: Any
     n_rows: int
     _estimator: Any
+    _device: Device
 
     @property
     def _classifies(self) -> bool:
@@ -56,8 +58,7 @@ class Learners(ABC):
 
     def take(self, rows: np.ndarray) -> None:
         """Keep some of the rows, before ``start``."""
-        at = rows if issparse(self.values) else module_of(self.values).asarray(rows)
-        self.values = self.values[at]
+        self.values = take(self.values, rows, self._device)
         self.n_rows = rows.size
 
     @abstractmethod

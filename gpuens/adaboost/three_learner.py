@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +21,14 @@ from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.labels import read_labels
 from ..members.classes import labels_of
-from ..members.fitting import device_for, input_tags, prediction_work_of, training_work, whole
+from ..members.fitting import (
+    device_for,
+    input_tags,
+    prediction_work_of,
+    take,
+    training_work,
+    whole,
+)
 from ..numerics.sampling import subset
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeClassifier
@@ -208,19 +214,15 @@ class ThreeLearnerBoostingClassifier(
         """Train the next learner."""
         member = new_member(self.estimator_, self._seed, len(self.estimators_))
         with of_ensemble():
-            part = values[self._at(rows, values, device)]
+            part = take(values, rows, device)
             member.fit(part, self._labels(codes[rows], device))
         self.estimators_.append(whole(member))
         self.estimators_samples_.append(rows)
 
     def _ask(self, k: int, values: Any, rows: np.ndarray, device: Device) -> np.ndarray:
         """Return the class numbers that learner k predicts for some rows."""
-        part = values[self._at(rows, values, device)]
+        part = take(values, rows, device)
         return to_numpy(class_numbers(self.estimators_[k], part, self.classes_, device))
-
-    def _at(self, rows: np.ndarray, values: Any, device: Device) -> Any:
-        """Return row numbers where a table on the device can be indexed with them."""
-        return rows if issparse(values) else device.asarray(rows)
 
     @documented(PREDICTED, result=LABELS)
     def predict(self, X: Any) -> Any:

@@ -24,7 +24,7 @@ from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_sp
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
-from ..inputs.arrays import to_input_library
+from ..inputs.arrays import is_frame, to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
@@ -166,7 +166,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         grown_on, device = device, device_to_read_on(device, workers)
         home = home_of(X, device)
         values = read_features(X, home, estimator=self, reset=not members, sparse=sparse)
-        if workers is not ONE_WORKER:
+        if workers is not ONE_WORKER and not is_frame(values):
             values = agreed_table(values, self, workers)
         n_own = values.shape[0]
         target = self._read_y(y, n_own, device, bool(members), workers)
@@ -182,7 +182,8 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             return self
         new = range(first, self.n_estimators)
         if self.oob_score or not grows_batches(base, plan, values):
-            values = values if issparse(values) else device.asarray(values)
+            is_array = not (issparse(values) or is_frame(values))
+            values = device.asarray(values) if is_array else values
         self._max_samples = plan.n_draws
         self.estimator_ = base
         own = grown_on.asarray(rows_of_share(target, workers))

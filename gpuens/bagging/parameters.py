@@ -16,6 +16,7 @@ from ..estimators.parameters import (
     check_rules,
     one_of,
 )
+from ..members.fitting import COLUMN_PARAMETERS
 
 BAGGING = """Parameters
     ----------
@@ -98,9 +99,6 @@ _RULES = {
     "verbose": VERBOSE,
     "voting": one_of("auto", "soft", "hard"),
 }
-
-COLUMN_PARAMETERS = ("categorical_features", "monotonic_cst", "interaction_cst")
-"""Parameters of estimators that refer to columns by their positions."""
 
 
 def check_bagging_parameters(bag: Any) -> None:

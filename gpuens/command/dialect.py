@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from .errors import CommandError
@@ -243,7 +244,8 @@ def _refuse_rows_of_several_cells(text: str, path: object) -> None:
     """Refuse a header of one name above rows nearly all of which have the same separator."""
     header, *rows = [row for row in text.splitlines() if row.strip()]
     rows = [row for row in rows if row != header]
-    for separator in [*SEPARATORS, *[" "] * (" " in header.strip())]:
+    has_blanks = " " in header.strip() or header[:1] == " " and _begin_with_numbers(rows)
+    for separator in [*SEPARATORS, *[" "] * has_blanks]:
         if rows and sum(separator in row for row in rows) > 0.8 * len(rows):
             raise CommandError(
                 f"{path} has one name in its header, but {name_of(separator)} in its rows. Name "
@@ -255,6 +257,13 @@ def _refuse_rows_of_several_cells(text: str, path: object) -> None:
             f"{path} has one name in its header, but several values in its rows, such as "
             f"{several[0]!r}. Name every column, or pass --separator."
         )
+
+
+def _begin_with_numbers(rows: list[str]) -> bool:
+    """Return whether nearly all rows begin with their number, which has no name in the header."""
+    firsts = [row.split(" ")[0] for row in rows]
+    numbers = [int(first) if re.fullmatch("[0-9]{1,12}", first) else -1 for first in firsts]
+    return sum(b == a + 1 for a, b in pairwise(numbers) if a >= 0) > 0.8 * (len(rows) - 1) > 0
 
 
 def _is_value(cell: str) -> bool:

@@ -21,7 +21,7 @@ from ..inputs.categories import read_features
 from ..inputs.labels import as_classes, encode_objects
 from ..inputs.targets import array_of
 from ..kernels.runtime.arrays import Array
-from ..members.fitting import device_for, input_tags, prediction_work_of
+from ..members.fitting import columns_of, device_for, input_tags, prediction_work_of
 from ..members.fitting import read_features as read_for_members
 from ..trees.cart import CartEstimator
 
@@ -308,14 +308,13 @@ def _of_members(ensemble: Any, members: list[Any], X: Any) -> Array:
     device = device_for(members[0], getattr(ensemble, "device", "auto"), X, work=work)
     with device.active():
         table = X
-        if not hasattr(members[0], "feature_names_in_"):
+        if hasattr(ensemble, "_passes_frames") or not hasattr(members[0], "feature_names_in_"):
             sparse = input_tags(members[0]).sparse
             table = read_for_members(X, device, estimator=ensemble, reset=False, sparse=sparse)
         answers = [
-            member.predict(table if columns.size == every.size and (columns == every).all()
-                           else table[:, columns])
+            member.predict(table if columns is every else columns_of(table, columns))
             for member, columns in zip(members, features, strict=True)
-        ]  # fmt: skip
+        ]
         if is_regressor(ensemble):
             columns = [device.asarray(a, np.float64).reshape(-1) for a in answers]
             return to_input_library(device.xp.stack(columns, axis=1), X)
@@ -330,6 +329,13 @@ def _predict_numbers(ensemble: Any, members: list[Any]) -> bool:
     labels."""
     if isinstance(ensemble, Bagging):
         return True
+    for member in members:
+        if not hasattr(member, "classes_"):
+            raise TypeError(
+                f"The members of {type(ensemble).__name__} do not predict classes: one is "
+                f"{type(member).__name__}. Pass predictions of classifiers as an array of shape "
+                "(n_rows, n_models)."
+            )
     known = np.asarray(ensemble.classes_).tolist()
     found = {label for member in members for label in np.asarray(member.classes_).tolist()}
     return not found <= set(known)

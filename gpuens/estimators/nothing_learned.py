@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
 
 from ..devices.placement import to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
+from ..inputs.arrays import is_frame
 from .parameters import AUTO_LEAF_ROWS
 
 PACKAGE = __name__.partition(".")[0]
@@ -145,8 +148,12 @@ def warn_if_members_have_no_split(
 
 def features_vary(X: Any) -> bool:
     """Return whether a column of a table has two values; missing ones do not count."""
+    X = X.entries if isinstance(X, SparseTable) else X
     if issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
+    if is_frame(X):
+        columns = nw.from_native(X, eager_only=True).iter_columns()
+        return any(column.drop_nulls().n_unique() > 1 for column in columns)
     table = X if hasattr(X, "dtype") else np.asarray(X, object)
     for f in range(table.shape[1]):
         column = to_numpy(table[:, f])

@@ -22,7 +22,8 @@ from ..inputs.targets import shape_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Workers
-from ..members.rows import n_rows_of, readable, take
+from ..members.fitting import take
+from ..members.rows import n_rows_of, readable
 from ..numerics.sampling import subset
 from ..tables.binned_table import BinnedTable
 from ..trees.cart import CartClassifier, CartRegressor

@@ -31,6 +31,11 @@ from ..kernels.statistics.quantise import fixed_point_scales
 
 _newton_value = vectorise(newton_value)
 
+LARGE_EXPONENT = 32
+"""Of thresholds of Huber's loss whose squares are far within float32."""
+LARGEST = 1e38
+"""A number within float32."""
+
 
 @dataclass(frozen=True)
 class LeafBatch:
@@ -264,5 +269,12 @@ def _huber_changes(
         values_of_models(formulas, target, f, nothing, NO_CLASS, len(formulas))
         for f in (lines.raw, moved)
     )
-    one, given = lines.device.xp.ones_like(lines.raw), [Given()] * len(formulas)
-    return [change for change, _ in _sums_of_gradients(lines, given, after - before, one)]
+    # Squares of large residuals, and those times large weights, are beyond float32, in which they
+    # are added up. Only signs matter: multiples by a power of two have the same, and so have the
+    # largest that fit.
+    xp, exponents = lines.device.xp, np.frexp([formula.parameter for formula in formulas])[1]
+    unit = lines.device.asarray(np.ldexp(1.0, -2 * np.maximum(exponents - LARGE_EXPONENT, 0)))
+    largest = LARGEST / xp.maximum(lines.weight, 1.0) if lines.weight.size else LARGEST
+    change = xp.clip((after - before) * unit[:, None], -largest, largest)
+    one, given = xp.ones_like(lines.raw), [Given()] * len(formulas)
+    return [change for change, _ in _sums_of_gradients(lines, given, change, one)]

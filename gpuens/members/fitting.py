@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.utils import InputTags, check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
@@ -21,10 +23,22 @@ from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, gpu_of, is_sparse, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work
 from ..forest.forest import Forest
-from ..inputs.arrays import is_frame, read_table, require_readable, require_shape, require_two_axes
+from ..inputs.arrays import (
+    check_frame,
+    is_frame,
+    read_table,
+    require_readable,
+    require_shape,
+    require_two_axes,
+)
+from ..inputs.frames import require_unique_columns
 from ..inputs.targets import read_target, shape_of
+from ..kernels.runtime.arrays import Array
 from .samples import Samples, SamplingPlan
 from .side_by_side import is_own, threads_of_models, train_side_by_side
+
+COLUMN_PARAMETERS = ("categorical_features", "monotonic_cst", "interaction_cst")
+"""Parameters of estimators that refer to columns by their positions or names."""
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 """Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
@@ -71,8 +85,14 @@ def read_features(
     X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool, allow_nd: bool = False
 ) -> Any:
     """Read features for members: only the shape is checked, values may have any type. With
-    ``reset`` the estimator gets ``n_features_in_`` and ``feature_names_in_``, else it is compared
-    with them. Returns an array or, with ``sparse``, a CSR or CSC matrix."""
+    ``reset`` the estimator gets ``n_features_in_``, ``feature_names_in_`` and ``_passes_frames``,
+    else it is compared with them. Returns an array, with ``sparse`` a CSR or CSC matrix, or the
+    data frame itself where an array would lose what members need: the types of columns of text or
+    categories, or the names that parameters of the members refer to."""
+    if is_frame(X):
+        require_unique_columns(X, "X")
+    if reset:
+        estimator._passes_frames = is_frame(X) and _needs_frame(estimator, on_host(X))
     if device.holds(X):
         return read_table(X, device, estimator=estimator, reset=reset)
     if not is_sparse(X):
@@ -80,6 +100,10 @@ def read_features(
         require_two_axes(on_host(X), estimator)
     if is_frame(X):  # scikit-learn fails at frames without columns
         require_shape(tuple(X.shape), estimator)
+        if getattr(estimator, "_passes_frames", False):
+            X = on_host(X)
+            check_frame(X, estimator, reset, "X")
+            return X
     try:
         values = validate_data(
             estimator,
@@ -98,6 +122,28 @@ def read_features(
             "spans of time into numbers, and encode text (sklearn.preprocessing.OrdinalEncoder)."
         ) from error
     return values if issparse(values) else device.asarray(values)
+
+
+def _needs_frame(ensemble: Any, X: Any) -> bool:
+    """Return whether members need the types or the names of a frame's columns."""
+    schema = nw.from_native(X, eager_only=True).schema
+    if any(dtype in (nw.String, nw.Categorical, nw.Enum) for dtype in schema.values()):
+        return True
+    kinds = ensemble.estimator if isinstance(ensemble.estimator, (list, tuple)) else [ensemble]
+    parameters = [pair for kind in kinds for pair in kind.get_params(deep=True).items()]
+    return any(
+        isinstance(value, ColumnTransformer)
+        or name.rpartition("__")[2] in COLUMN_PARAMETERS
+        and _has_names(value)
+        for name, value in parameters
+    )
+
+
+def _has_names(columns: Any) -> bool:
+    """Return whether columns, or groups of them, are given by their names."""
+    if isinstance(columns, (list, tuple, set, frozenset, np.ndarray)):
+        return any(isinstance(own, str) or _has_names(own) for own in columns)
+    return isinstance(columns, Mapping)
 
 
 def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
@@ -185,10 +231,10 @@ def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, devi
     features = plan.features(member)
     if has_fit_parameter(estimator, "sample_weight"):
         counts = plan.counts(member, device).astype(np.float64)
-        estimator.fit(_part(X, None, features), y, sample_weight=counts)
+        estimator.fit(_part(X, None, features, device), y, sample_weight=counts)
     else:
         rows = device.asarray(plan.rows(member))
-        estimator.fit(_part(X, rows, features), y[rows])
+        estimator.fit(_part(X, rows, features, device), y[rows])
     return whole(estimator)
 
 
@@ -250,7 +296,7 @@ def class_shares(
 ) -> Any:
     """Return a member's probabilities for some rows (None: all), or its votes as zeros and ones:
     float64, shape (n_rows, n_classes), 0 for the classes that the member has not seen."""
-    table = _part(X, rows, features)
+    table = _part(X, rows, features, device)
     if voting == "hard" or (voting == "auto" and not hasattr(member, "predict_proba")):
         votes = device.asarray(member.predict(table)).astype(np.int64)
         return (votes[:, None] == device.xp.arange(n_classes)).astype(np.float64)
@@ -272,19 +318,45 @@ def decisions(
             f"The sample of a member has {len(known)} of the {n_classes} classes, so decision "
             "functions cannot be averaged. Raise max_samples, or use predict_proba."
         )
-    return device.asarray(member.decision_function(_part(X, rows, features)), np.float64)
+    return device.asarray(member.decision_function(_part(X, rows, features, device)), np.float64)
 
 
 def values_of(member: Any, features: np.ndarray, X: Any, rows: Any, device: Device) -> Any:
     """Return a member's predictions for some rows (None: all), float64 (n_rows, n_outputs)."""
-    values = device.asarray(member.predict(_part(X, rows, features)), np.float64)
+    values = device.asarray(member.predict(_part(X, rows, features, device)), np.float64)
     return values.reshape(values.shape[0], -1)
 
 
-def _part(X: Any, rows: Any, features: np.ndarray) -> Any:
-    """Return some rows and columns of a table, or the table itself if these are all in order."""
+def _part(X: Any, rows: Any, features: np.ndarray, device: Device) -> Any:
+    """Return some rows and columns of a table."""
     if rows is not None:
-        X = X[rows]
+        X = take(X, rows, device)
+    return columns_of(X, features)
+
+
+def columns_of(X: Any, features: np.ndarray) -> Any:
+    """Return some columns of a table, ascending, or the table itself if these are all. Columns of a
+    frame that are drawn twice get names of their own."""
     if features.size == X.shape[1] and (np.diff(features) > 0).all():
         return X
-    return X[:, features]
+    if not is_frame(X):
+        return X[:, features]
+    table = nw.from_native(X, eager_only=True)
+    distinct = np.unique(features)
+    if distinct.size == features.size:
+        return table[:, features.tolist()].to_native()
+    first = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist()]
+    draw = np.arange(features.size) - np.repeat(first, np.diff([*first, features.size]))
+    names = [f"{table.columns[f]}.{k}" for f, k in zip(features, draw, strict=True)]
+    return table.select(nw.nth(int(f)).alias(n) for f, n in zip(features, names, strict=True))
+
+
+def take(values: Any, rows: Array, home: Device) -> Any:
+    """Return some rows of an array on ``home``, a data frame, a sparse matrix or a list."""
+    if isinstance(values, (list, tuple)):
+        return [values[row] for row in rows.tolist()]
+    if is_frame(values):
+        return nw.from_native(values, eager_only=True)[to_numpy(rows)].to_native()
+    if issparse(values) or not home.holds(values):
+        return values[rows]
+    return values[home.asarray(rows)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
@@ -21,7 +20,7 @@ from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
 from ..inputs.arrays import is_frame
 from ..inputs.frames import frame_to_numpy
-from .fitting import TAKE_GPU_ARRAYS, whole
+from .fitting import TAKE_GPU_ARRAYS, take, whole
 from .side_by_side import Fit, is_own, threads_of_models, train_side_by_side
 
 
@@ -87,8 +86,8 @@ class MemberRows:
         """Return the table as float64 on ``home``, or as a sparse matrix."""
         if issparse(self.X):
             return self.X
-        values = frame_to_numpy(self.X, "X") if is_frame(self.X) else self.X
         try:
+            values = frame_to_numpy(self.X, "X") if is_frame(self.X) else self.X
             return self.home.asarray(values, np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -109,6 +108,8 @@ def _at_home(X: Any, home: Device) -> Any:
 
 def readable(X: Any) -> Any:
     """Return a table with a shape or length: itself, or a NumPy array of what has neither."""
+    if isinstance(X, memoryview):
+        return np.asarray(X)
     known = hasattr(X, "shape") or hasattr(X, "__len__")
     return np.asarray(X) if hasattr(X, "__array__") and not known else X
 
@@ -116,7 +117,7 @@ def readable(X: Any) -> Any:
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of any table. Raises a ValueError or a TypeError if it has none."""
     shape = getattr(X, "shape", None)
-    if shape is None and not hasattr(X, "__len__"):
+    if shape is None and (not hasattr(X, "__len__") or isinstance(X, (str, bytes, Mapping))):
         raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
     if shape == ():
         raise ValueError("Expected 2D array, got scalar array instead. X must have rows.")
@@ -125,17 +126,6 @@ def n_rows_of(X: Any) -> int:
         shape = "" if shape is None else f" (shape={tuple(shape)})"
         raise ValueError(f"Found array with 0 sample(s){shape} while a minimum of 1 is required.")
     return n_rows
-
-
-def take(values: Any, rows: np.ndarray, home: Device) -> Any:
-    """Return some rows of an array on ``home``, a data frame, a sparse matrix or a list."""
-    if isinstance(values, (list, tuple)):
-        return [values[row] for row in rows.tolist()]
-    if is_frame(values):
-        return nw.from_native(values, eager_only=True)[rows].to_native()
-    if issparse(values) or not home.holds(values):
-        return values[rows]
-    return values[home.asarray(rows)]
 
 
 def fit_one(

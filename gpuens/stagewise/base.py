@@ -35,7 +35,7 @@ from ..estimators.parameters import (
 from ..estimators.sequential import SequentialEnsemble
 from ..estimators.training import Evaluation, TrainingPlan, rounds_in_words, train
 from ..estimators.validation import EarlyStopping, holdout_rows
-from ..inputs.arrays import read_table, to_input_library
+from ..inputs.arrays import is_frame, read_table, to_input_library
 from ..inputs.targets import read_sample_weight, require_finite_table
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
@@ -393,13 +393,15 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         sparse = all(of_kind.sparse for of_kind in tags)
         values = read_features(X, device, estimator=self, reset=reset, sparse=sparse, allow_nd=True)
         has_text = any(tag.string or tag.categorical for tag in tags)
-        kind = values.dtype.kind if reset and not issparse(values) else ""
+        has_type = reset and not (issparse(values) or is_frame(values))
+        kind = values.dtype.kind if has_type else ""
         if kind == "O" and not has_text or kind in ("i", "u") and any(map(is_own, kinds)):
             read_table(values, CPU, estimator=DecisionTreeRegressor())  # rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
             remedy = "Fill them in, or choose among base learners that all take them."
-            require_finite_table(on_host(values), "X", remedy)
+            table = np.asarray(values, object) if is_frame(values) else on_host(values)
+            require_finite_table(table, "X", remedy)
         return values
 
     def _kinds(self) -> list[Any]:

@@ -230,6 +230,9 @@ EXACT_CELL_BYTES = 32
 DEALT_BYTES = 2**25
 """Bytes of the columns that a worker bins at a time, if one column has not more."""
 
+MIDDLE_BYTES = 8 * 256
+"""Bytes of the middles of the bins of a feature, for random cuts."""
+
 CUTTING_BYTES = 24
 """Bytes of a sampled value while a thread of the host cuts a column into bins."""
 
@@ -283,7 +286,8 @@ def cart_plan(
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree))
-        by_row = _bytes_by_row(estimator, n, n_columns, batch * max(1, in_sample), cell_bytes)
+        n_records = batch * max(1, in_sample) if _reads_by_row(estimator, width, n_outputs) else 0
+        by_row = _bytes_by_row(estimator, n, n_columns, n_records, cell_bytes)
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -299,6 +303,7 @@ def cart_plan(
         "codes by row": by_row,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
+        "ends of bins": on_host * 2 * 8 * n_columns * min(n, estimator.max_bins or 0),
         "trees": on_host * 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width),
     }
     parts = {name: parts[name] for name in TO_COME} if held else parts
@@ -316,16 +321,27 @@ def _bytes_to_bin(
     return 0 if on_workers_gpu else 3 * max(n * itemsize, DEALT_BYTES)
 
 
+def _reads_by_row(estimator: Any, width: int, n_outputs: int) -> bool:
+    """Return whether trees of such targets may be grown on a copy of the codes: random cuts read it
+    for numbers or two classes, where no feature is constrained."""
+    if not has_random_cuts(estimator):
+        return True
+    most = {"squared_error": 1, "friedman_mse": 1, "gini": 2}.get(estimator.criterion, 0)
+    return n_outputs == 1 and width <= most and estimator.monotonic_cst is None
+
+
 def _bytes_by_row(
     estimator: Any, n: int, n_columns: int, n_records: int, cell_bytes: int | None
 ) -> int:
-    """Return the bytes of the copy of the codes that small nodes read on the CPU. Where bins have
-    one byte by chance, ``EXACT_CELL_BYTES`` has room for it."""
+    """Return the bytes of the copy of the codes that small nodes read on the CPU, and of the
+    middles of bins, which random cuts read. Where bins have one byte by chance,
+    ``EXACT_CELL_BYTES`` has room for it."""
     if n_columns < LEAST_RANDOM or (estimator.max_bins is None and cell_bytes != 1):
         return 0
     depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
     looked_at, is_random = estimator._n_looked_at(n_columns), has_random_cuts(estimator)
-    return bytes_by_row((n, n_columns), n_records, looked_at, depth, is_random)
+    copied = bytes_by_row((n, n_columns), n_records, looked_at, depth, is_random)
+    return copied + MIDDLE_BYTES * n_columns if copied and is_random else copied
 
 
 def _gpu_growth(
@@ -375,7 +391,10 @@ def reading_plan(
     read (see ``cart_plan``)."""
     of_cell = None if sparse is None else bytes_of_cell(sparse, estimator.max_bins)
     plan = cart_plan(estimator, shape, itemsize, device, is_there=True, cell_bytes=of_cell)
-    parts = {name: plan.parts[name] for name in ("target and weights", "bins", "columns to bin")}
+    parts = {
+        name: plan.parts[name]
+        for name in ("target and weights", "bins", "ends of bins", "columns to bin")
+    }
     if sparse is not None:
         parts["columns being cut"] = SPARSE_CUTTING_BYTES * min(sparse.entries.nnz, ENTRIES_AT_ONCE)
     elif estimator.max_bins is not None:

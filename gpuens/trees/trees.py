@@ -41,6 +41,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import ONE_WORKER, current_workers
 from ..kernels.statistics.samples import records_of_sample
+from ..members.fitting import columns_of
 from .cart import CartClassifier, CartEstimator, CartRegressor
 from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
@@ -326,9 +327,8 @@ class SingleTree(CartEstimator):
         with self._working_on(home):
             for group in groups.values():
                 columns = features[group[0]]
-                whole = columns.size == X.shape[1] and bool((np.diff(columns) == 1).all())
                 reader = clone(self)
-                own = X if whole else X[:, columns]
+                own = columns_of(X, columns)
                 data = reader._read_training(own, y, sample_weight, home, 31, workers)
                 forest = reader._grow(
                     data,

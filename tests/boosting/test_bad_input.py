@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_api_strict import asarray as strict
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from tests.support import strict_cupy
@@ -41,6 +42,14 @@ class TestTarget:
     def test_too_large_with_weights(self):
         with raises(ValueError, "gradients of round 1 do not fit", "divide y or sample_weight"):
             GradientBoostingRegressor().fit(X, Y * 1e20, np.full(N, 1e20))
+
+    @pytest.mark.parametrize("device", ["cpu", "array"])
+    def test_too_large_with_weights_for_rare_categories(self, device):
+        """Their gradients are added up before the first round."""
+        rows = np.column_stack([X, np.arange(N) % 12])
+        model = GradientBoostingRegressor(categorical_features=[3], n_estimators=1, device=device)
+        with raises(ValueError, "gradients of round 1 do not fit", "divide y or sample_weight"):
+            model.fit(strict(rows), strict(Y * 1e20), strict(np.full(N, 1e20)))
 
 
 class TestWeights:

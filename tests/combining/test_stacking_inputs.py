@@ -232,3 +232,17 @@ class TestData:
         with raises(ValueError, "passthrough=True needs an X of numbers", "passthrough=False"):
             rows = frame.to_numpy(object)
             StackingClassifier([("encoded", encoder)], passthrough=True).fit(rows, C)
+
+    @both
+    @pytest.mark.parametrize("table", [{0: 1.0}, "abc"], ids=["dict", "text"])
+    def test_what_is_no_table(self, cls, members, X, y, table):
+        with raises(TypeError, "X must be an array, a data frame or a list, got"):
+            cls(members).fit(table, y)
+
+    @both
+    def test_a_view_of_memory(self, cls, members, X, y):
+        rows = np.ascontiguousarray(X, float)
+        np.testing.assert_array_equal(
+            cls(members).fit(memoryview(rows), y).predict(rows),
+            cls(members).fit(rows, y).predict(rows),
+        )

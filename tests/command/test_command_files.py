@@ -493,3 +493,17 @@ def test_names_of_importances_are_whole(tmp_path, capsys):
     text = f"{name},y\n" + rows(np.arange(N), np.arange(N) + 0.5)
     _, out = fit_and_predict(tmp_path, text, text, capsys)
     assert re.search(rf"^  {name} +1\.000", out, re.MULTILINE)
+
+
+def test_a_row_of_numbered_rows_that_does_not_fit(tmp_path):
+    """Numbers of the rows, without a name, and blanks were taken for the text of one column."""
+    rows = [f"{k} {word}" for k, word in enumerate(["Bonn", "'Kiel'", ""] * 7)]
+    text = "# comment\n größe\n" + "\n".join(rows)
+    values, notes, _ = learned(tmp_path, text)
+    assert "separator blank" in notes and values["größe"][0] == "Bonn"
+    rows[6:8] = [rows[6] + rows[7]]
+    joined = text.split("0 Bonn")[0] + "\n".join(rows)
+    with pytest.raises(CommandError, match="one name in its header, but blank in its rows"):
+        learned(tmp_path, joined)
+    towns = " town\n" + "\n".join([f"{k} Bonn" for k in (3, 9, 1, 4)] * 5 + ["5 Kiel 7"])
+    assert list(learned(tmp_path, towns)[0]) == ["town"]

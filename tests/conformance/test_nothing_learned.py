@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array, csr_matrix
 
 import gpuens
 from gpuens import (
@@ -24,6 +25,15 @@ pytestmark = pytest.mark.filterwarnings("error:No tree has a split:UserWarning")
 X = np.random.default_rng(0).normal(size=(200, 2))
 Y = X[:, 0] + 0.1 * X[:, 1]
 POISSON = {"loss": "poisson"}
+
+
+@pytest.mark.parametrize("container", [csc_array, csr_matrix])
+def test_a_sparse_table_of_explicit_zeros(container):
+    """Its columns have no method to sort their entries by."""
+    zeros = container((np.zeros(5), (np.arange(5), np.zeros(5, int))), shape=(200, 2))
+    model = gpuens.AdaBoostClassifier(n_estimators=2)
+    with pytest.warns(NothingLearnedWarning, match="each feature of X has a single value"):
+        model.fit(zeros, Y > np.median(Y) + 0.5)
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1e-30, 5e-324])

@@ -158,6 +158,23 @@ QUICK = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("weight", [1.0, 1e20])
+def test_huber_beyond_squares_of_float32(weight, table):
+    """The changes of the loss were infinite, and so was their sum, or not a number."""
+    X, y = table[0][:N_FIT], np.random.default_rng(0).normal(size=N_FIT)
+    weights = np.where(np.arange(N_FIT) % 3 == 0, weight, 1.0 / weight)
+    outlier = np.where(np.arange(N_FIT) == 0, 1e20, y)
+    for target in (outlier, y * 1e20) if weight == 1.0 else (outlier,):
+        model = ge.GradientBoostingRegressor(loss="huber", n_estimators=4)
+        expected = clone(model).set_params(device="cpu").fit(X, target, weights)
+        found = clone(model).set_params(device="array")
+        found.fit(strict(X), strict(target), strict(weights))
+        np.testing.assert_array_equal(found.forest_.value, expected.forest_.value)
+    if weight == 1.0:  # the model of smaller numbers, but for the scale
+        large, small = (clone(model).fit(X, y * 2.0**k).predict(X) / 2.0**k for k in (66, 0))
+        np.testing.assert_array_equal(large, small)
+
+
 @pytest.mark.parametrize("name", few(MODELS, *QUICK))
 def test_a_strict_library_gets_the_model_of_the_cpu(name, table):
     compare(name, table, strict)

@@ -35,6 +35,7 @@ from gpuens import (
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    StagewiseClassifier,
     diversity,
 )
 from gpuens.diversity import inputs as diversity_input
@@ -512,3 +513,10 @@ class TestBadInput:
                 measure(np.ones((3, 2)), of=wrong)
         with raises(ValueError, "of='labels'", "leave y out"):
             measure(np.ones((3, 2)), np.ones(3), of="labels")
+
+
+def test_members_of_a_classifier_that_are_regressors():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = StagewiseClassifier(n_estimators=2).fit(X, X[:, 0] > 0)
+    with raises(TypeError, "members of StagewiseClassifier do not predict classes"):
+        diversity.member_predictions(model, X)

@@ -210,15 +210,34 @@ class TestNumbers:
         assert copied() == copied(max_depth=6) == 20_000 * 30
         # Random cuts read rows of whole vectors.
         assert copied(ExtraTreesRegressor) == copied(ExtraTreesRegressor, n_estimators=1)
-        assert copied(ExtraTreesRegressor, max_features=5) == 20_000 * 32
+        assert copied(ExtraTreesRegressor, max_features=5) == 20_000 * 32 + 30 * 2048
         assert copied(ExtraTreesRegressor, max_features=4) == 0
-        assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=4) == 20_000 * 16
+        assert (
+            copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=4) == 20_000 * 16 + 9 * 2048
+        )
         assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=3) == 0
+        # They do so for numbers of one output and two classes alone.
+        assert copied(ExtraTreesRegressor, criterion="poisson") == 0
+        assert copied(ExtraTreesRegressor, monotonic_cst=[1] * 30) == 0
+        for n_outputs, by_row in ((1, 20_000 * 32 + 30 * 2048), (2, 0)):
+            plan = memory_plan(ExtraTreesRegressor(device="cpu"), (20_000, 30), n_outputs=n_outputs)
+            assert plan.parts["codes by row"] == by_row
         for none in (
             {"max_depth": 5}, {"max_features": 7}, {"n_estimators": 1}, {"max_bins": None},
             {"shape": (9_000_000, 30)},
         ):  # fmt: skip
             assert copied(**none) == 0, none
+
+    def test_bins_of_many_features(self):
+        """Their ends and middles take more than the codes of a few rows."""
+        rows = np.random.default_rng(0).normal(size=(400, 1500)).astype(np.float32)
+        model = ExtraTreesRegressor(n_estimators=2, n_jobs=1, device="cpu")
+        model.fit(rows[:200], Y[:200])  # what is made once a process
+        tracemalloc.start()
+        model.fit(rows, Y[:400])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0.6 * peak < memory_plan(model, rows, Y[:400]).total < 1.5 * peak
 
     @pytest.mark.slow
     def test_projections_of_oblique_forests(self):
@@ -432,7 +451,7 @@ class TestTooLittle:
         """What is left to be taken is asked for before, and named if it is not there after all."""
         y = C[:1000]
         forest = RandomForestClassifier(n_estimators=20, device="cpu", max_depth=3)
-        free_on_host(monkeypatch, 150_000)
+        free_on_host(monkeypatch, 200_000)
         with pytest.raises(MemoryError, match=r"20 trees on 1,000 x 10 .* \(records and growing"):
             forest.fit(X[:1000], y)
         monkeypatch.undo()

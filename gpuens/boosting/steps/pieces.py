@@ -104,10 +104,13 @@ class PieceGradients(Gradients):
         loss, shared = self._loss_of(0)
         found = [np.empty((loss.n_outputs, at.size)) for at in rows]
         for k in range(loss.n_outputs):
-            for begin, end, g, *_ in self.pieces(loss, k, shared):
+            totals = []
+            for begin, end, g, *_, of_piece in self.pieces(loss, k, shared):
+                totals.append(of_piece)
                 for of_rows, at in zip(found, rows, strict=True):
                     inside = (at >= begin) & (at < end)
                     of_rows[k, inside] = g[at[inside] - begin]
+            loss.check_totals(totals_of_pieces(totals), "round 1")
         return found
 
     def _of_output(self, loss: Any, k: int, shared: Array) -> Totals:

@@ -236,7 +236,7 @@ class Gradients:
         loss, shared = self._loss_of(0)
         found = [np.empty((loss.n_outputs, at.size)) for at in rows]
         for k in range(loss.n_outputs):
-            self._of_output(loss, k, shared)
+            loss.check_totals(self._of_output(loss, k, shared), "round 1")
             for of_rows, at in zip(found, rows, strict=True):
                 of_rows[k] = to_numpy(self.g[0][self.training.device.asarray(at)])
         return found

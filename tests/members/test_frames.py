@@ -1,0 +1,157 @@
+"""Data frames with columns of text or categories, and columns that settings name, reach members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+import gpuens
+from gpuens import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    BaggingClassifier,
+    BaggingRegressor,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    StackingClassifier,
+    StagewiseClassifier,
+    StagewiseRegressor,
+    ThreeLearnerBoostingClassifier,
+)
+from gpuens.diversity import member_predictions
+from tests.support.errors import raises
+from tests.support.lanes import few
+
+N = 300
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "size": RNG.normal(size=N),
+    "color": RNG.choice(["blue", "green", "red"], N).tolist(),
+    "shape": RNG.choice(["flat", "round"], N).tolist(),
+}
+Y = COLUMNS["size"] + 2.0 * (np.array(COLUMNS["color"]) == "red") + RNG.normal(scale=0.5, size=N)
+C = np.where(Y > 0.5, "high", "low")
+NUMBERS = np.column_stack([
+    COLUMNS["size"], *(np.unique(COLUMNS[k], return_inverse=True)[1] for k in ("color", "shape"))
+])  # fmt: skip
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+boosted = GradientBoostingRegressor(n_estimators=3)
+tree = DecisionTreeRegressor(max_depth=3)
+ENSEMBLES = [
+    BaggingRegressor(DecisionTreeRegressor(), 30, oob_score=True),
+    BaggingClassifier(DecisionTreeClassifier(), 30, oob_score=True, max_samples=50),
+    BaggingRegressor(boosted, 20, oob_score=True),
+    BaggingClassifier(GradientBoostingClassifier(n_estimators=3), 3, n_jobs=2),
+    AdaBoostClassifier(GradientBoostingClassifier(n_estimators=3), n_estimators=3),
+    AdaBoostRegressor(boosted, n_estimators=3),
+    StagewiseRegressor(tree, n_estimators=4, subsample=0.7),
+    StagewiseClassifier([tree, boosted], n_estimators=4),
+    ThreeLearnerBoostingClassifier(DecisionTreeClassifier(max_depth=1)),
+]
+
+
+def with_categories(ensemble, columns):
+    """Return an ensemble whose base learners have categorical features."""
+    copy = clone(ensemble)
+    several = copy.estimator if isinstance(copy.estimator, list) else [copy.estimator]
+    for base in several:
+        base.set_params(categorical_features=columns)
+    return copy
+
+
+@pytest.mark.parametrize("library", few([*FRAMES], "polars"))
+@pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda e: repr(e)[:60])
+def test_text_is_what_its_numbers_are(ensemble, library):
+    y = C if is_classifier(ensemble) else Y
+    expected = with_categories(ensemble, [1, 2]).fit(NUMBERS, y)
+    frame = FRAMES[library](COLUMNS)
+    model = with_categories(ensemble, ["color", "shape"]).fit(frame, y)
+    np.testing.assert_array_equal(model.predict(frame), expected.predict(NUMBERS))
+    if getattr(ensemble, "oob_score", False):
+        assert model.oob_score_ == expected.oob_score_
+
+
+def test_rows_of_weight_zero_are_left_out_of_a_frame():
+    frame, weight = pl.DataFrame(COLUMNS), (np.arange(N) % 3 > 0) * 1.0
+    model = with_categories(ENSEMBLES[4], ["color", "shape"]).fit(frame, C, sample_weight=weight)
+    some = model.fit(frame.filter(weight > 0), C[weight > 0])
+    np.testing.assert_array_equal(model.predict(frame), some.predict(frame))
+
+
+@pytest.mark.parametrize("base", [tree, boosted], ids=["batch", "one by one"])
+@pytest.mark.parametrize("again", [False, True])
+def test_columns_that_are_drawn(base, again):
+    frame = pd.DataFrame(COLUMNS).astype({"color": "category", "shape": "category"})
+    base = clone(base).set_params(categorical_features="from_dtype")
+    settings = {"max_features": 1.0 if again else 0.7, "bootstrap_features": again}
+    model = BaggingRegressor(base, 8, **settings).fit(frame, Y)
+    assert {own.size for own in model.estimators_features_} == {3 if again else 2}
+    answers = member_predictions(model, frame)
+    np.testing.assert_allclose(answers.mean(axis=1), model.predict(frame))
+    with_color = [bool(np.isin(1, own)) for own in model.estimators_features_]
+    uses_text = [m.is_categorical_ is not None for m in model.estimators_]
+    assert any(with_color) and all(np.array(uses_text) >= with_color)
+
+
+def test_a_missing_category_alone_is_of_no_type():
+    model = BaggingRegressor(clone(tree).set_params(categorical_features=["color"]))
+    model.fit(pd.DataFrame(COLUMNS)[["size", "color"]], Y)
+    row = {"size": [0.5], "color": [None]}
+    np.testing.assert_array_equal(
+        model.predict(pl.DataFrame(row)), model.predict(pd.DataFrame(row | {"color": ["none"]}))
+    )
+
+
+class TestNames:
+    """Columns of numbers go on in a frame only if settings name them."""
+
+    numbers = pd.DataFrame(NUMBERS, columns=list(COLUMNS))
+
+    @pytest.mark.parametrize("name, by_name, by_position", [
+        ("categorical_features", ["color"], [1]), ("monotonic_cst", {"size": 1}, [1, 0, 0]),
+        ("interaction_cst", [{"size", "color"}], [{0, 1}]),
+    ])  # fmt: skip
+    def test_of_parameters(self, name, by_name, by_position):
+        base = GradientBoostingRegressor(n_estimators=3)
+        named = BaggingRegressor(clone(base).set_params(**{name: by_name}), 3)
+        numbered = BaggingRegressor(clone(base).set_params(**{name: by_position}), 3)
+        expected = numbered.fit(NUMBERS, Y).predict(NUMBERS)
+        np.testing.assert_array_equal(named.fit(self.numbers, Y).predict(self.numbers), expected)
+        assert not hasattr(numbered.fit(self.numbers, Y).estimators_[0], "feature_names_in_")
+
+    def test_of_a_column_transformer(self):
+        columns = make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough")
+        model = BaggingRegressor(make_pipeline(columns, DecisionTreeRegressor()))
+        assert model.fit(self.numbers, Y).score(self.numbers, Y) > 0.8
+
+    def test_are_kept_in_a_file(self, tmp_path):
+        frame = pd.DataFrame(COLUMNS)
+        model = with_categories(ENSEMBLES[0], ["color", "shape"]).fit(frame, Y)
+        model.save(tmp_path / "bag")
+        read = gpuens.load(tmp_path / "bag")
+        np.testing.assert_array_equal(read.predict(frame), model.predict(frame))
+
+
+def test_columns_of_the_same_name():
+    frame = pd.DataFrame(NUMBERS, columns=["size", "color", "color"])
+    with raises(ValueError, "X has columns of the same name: ['color']"):
+        BaggingRegressor(DecisionTreeRegressor()).fit(frame, Y)
+
+
+def test_text_that_members_do_not_take():
+    with raises(ValueError, "X must hold numbers, but its column 'color' has dtype"):
+        BaggingRegressor(boosted).fit(pd.DataFrame(COLUMNS), Y)
+    base = GradientBoostingClassifier(n_estimators=3, categorical_features=["color", "shape"])
+    stack = StackingClassifier([("boosted", base)], passthrough=True)
+    with raises(ValueError, "passthrough=True needs an X of numbers", "column 'color'"):
+        stack.fit(pd.DataFrame(COLUMNS), C)
