@@ -35,7 +35,7 @@ from .forest_builder import ForestBuilder
 from .metrics import Metric
 from .round_data import GrownRound, Training
 from .rounds import BoostingRounds
-from .steps.many_models import AskedRound, Meeting, RoundsTogether, joins_on_gpu, meeting_here
+from .steps.many_models import AskedRounds, Meeting, RoundsTogether, joins_on_gpu, meeting_here
 
 PATIENCE = 50
 """Rounds without a better metric after which the search ends."""
@@ -84,7 +84,7 @@ class HeldOutRows:
         self._rows = replace(own.rows, y=y, weight=weight)
         self._compute = metric.compute
         self._known: list[Later] = []
-        self.asked: AskedRound | None = None
+        self.asked: AskedRounds | None = None
         self.rounds = fold_rounds(own, builder)
         self._measure()
 
@@ -131,7 +131,7 @@ class FoldsTogether(Rounds):
         asking = [fold for fold in self._folds if fold.lacks(index + 1) and fold.asked is None]
         joined = [each.rounds for each in asking if isinstance(each.rounds, JoinedFoldRounds)]
         if joined:  # all are, or none
-            asked = self._meeting.wait_for(joined, index)
+            asked = self._meeting.wait_for(joined, index, index + 1)
             for fold, own in zip(asking, asked, strict=True):
                 fold.asked = own
         return index

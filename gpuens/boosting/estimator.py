@@ -314,6 +314,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
             plan = replace(plan, n_rounds=found)
         seen = [evaluation.rows for evaluation in plan.evaluations]
         rounds = self._rounds(training, builder, seen, dropout)
+        if isinstance(rounds, RoundsTogether) and not (seen or plan.callbacks):
+            rounds.n_unseen = plan.n_rounds
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result

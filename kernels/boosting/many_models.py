@@ -237,6 +237,12 @@ def scale_samples(
     return found
 
 
+def nodes_of_models(trees: Sequence[GrownTrees]) -> list[GrownTrees]:
+    """Return the trees of ``grow_models`` without ``leaf``, which has an entry for each row."""
+    found: list[GrownTrees] = implementation(__name__, trees[0].leaf).nodes_of_models(trees)
+    return found
+
+
 def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
     """Return the leaves of the rows of the trees of ``grow_models``, int32 or on CUDA uint16 of
     shape (n_trees, n); -1 or ``NO_LEAF`` behind the rows of a model."""

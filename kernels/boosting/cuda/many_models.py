@@ -51,6 +51,8 @@ from ..reference.many_models import tree_keys
 
 i64, u32, f32, f64 = np.int64, np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
+NODES = GrownTrees._fields[:-1]
+"""All arrays of trees but ``leaf``."""
 
 
 @kernel
@@ -97,12 +99,20 @@ class TreesOfModel:
         self.batch.settle()
 
     def __getattr__(self, name: str) -> Any:
-        if name not in GrownTrees._fields:
+        if name not in NODES:
             raise AttributeError(name)
+        vars(self).update(self._nodes())  # where they are found from now on
+        return vars(self)[name]
+
+    def _nodes(self) -> dict[str, np.ndarray]:
         offset = self.batch.offset[self._own.start : self._own.stop + 1]
-        if name == "offset":
-            return offset - offset[0]
-        return getattr(self.batch, name)[offset[0] : offset[-1]]
+        begin, end = offset[0], offset[-1]
+        nodes = {name: getattr(self.batch, name)[begin:end] for name in NODES[1:]}
+        return {"offset": offset - begin, **nodes}
+
+    def without_leaf(self) -> GrownTrees:
+        """Return the trees on the host."""
+        return GrownTrees(**self._nodes(), leaf=None)
 
 
 def stack_tables(tables: Sequence[Codes], n_bins: Sequence[np.ndarray]) -> StackedTables:
@@ -270,6 +280,10 @@ def scale_samples(
     pairs = zip(found[::2], found[1::2], strict=True)
     totals = [Totals(max_g, sum_g, max_h, sum_h) for (sum_g, max_g), (sum_h, max_h) in pairs]
     return [totals[own] for own in lines_of([own.stop - own.start for own in lines])]
+
+
+def nodes_of_models(trees: Sequence[TreesOfModel]) -> list[GrownTrees]:
+    return [own.without_leaf() for own in trees]
 
 
 def leaves_of_models(trees: Sequence[TreesOfModel]) -> Array:

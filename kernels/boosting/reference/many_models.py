@@ -193,6 +193,10 @@ def _scaled(statistics: Array, rows: Array, factors: Array) -> tuple[float, floa
     return float(largest), float(total)
 
 
+def nodes_of_models(trees: Sequence[GrownTrees]) -> list[GrownTrees]:
+    return [own._replace(leaf=None) for own in trees]
+
+
 def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
     if len(trees) == 1:
         return trees[0].leaf

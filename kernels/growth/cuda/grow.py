@@ -18,6 +18,7 @@ Behind the last round ``number_leaves``, one block, finds out whether growth is 
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -122,6 +123,10 @@ class GrowingTrees:
     ) -> None:
         self._frontier = frontier
         self._params = params
+        sizes = frontier.trees["end"] - frontier.trees["begin"]
+        # A bound of the nodes of each tree, known before it has grown.
+        kinds = set(zip(params, sizes.tolist(), strict=True))
+        self.most_nodes = max(itertools.starmap(fr.most_nodes, kinds))
         self._behind: list[Callable[[], None]] = []
         self.own_trees = own_trees
         self.early_leaf, self._wait = workspace.start(
@@ -154,17 +159,13 @@ class GrowingTrees:
     def _grown(self) -> GrownTrees:
         leaf = self.leaf
         # Of the settings only the limit of leaves decides which nodes trees have in the end.
-        found = {own.max_leaves: finished(self._frontier, own) for own in self._params}
+        limits = {own.max_leaves: own for own in self._params}
+        found = {n: finished(self._frontier, own) for n, own in limits.items()}
+        del self._frontier  # which is large
         trees = next(iter(found.values()))
         if len(found) > 1:
             trees = _joined([found[own.max_leaves] for own in self._params])
         return trees._replace(leaf=leaf)
-
-    @property
-    def most_nodes(self) -> int:
-        """A bound of the nodes of each tree, known before it has grown."""
-        sizes = self._frontier.trees["end"] - self._frontier.trees["begin"]
-        return max(map(fr.most_nodes, self._params, sizes.tolist()))
 
     def __getattr__(self, name: str) -> Any:
         if name not in GrownTrees._fields:

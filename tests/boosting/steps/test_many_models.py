@@ -495,7 +495,7 @@ def test_the_first_error_is_raised():
     """However the threads of those that it ends are switched."""
 
     def wait(number):
-        meeting_here.get().wait_for([SimpleNamespace(number=number)], 0)
+        meeting_here.get().wait_for([SimpleNamespace(number=number)], 0, 1)
 
     def fail():
         time.sleep(0.001)
@@ -547,18 +547,19 @@ def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
 def test_the_error_of_a_model_is_its_own(monkeypatch, name):
     step = getattr(RoundsTogether, name)
 
-    def failing(self, asked, *args, **how):
+    def failing(self, *args, **how):
         if self.training.settings.params.max_depth == 2 and self.failed > 1:
             raise ZeroDivisionError("a loss fails")
         self.failed += 1
-        return step(self, asked, *args, **how)
+        return step(self, *args, **how)
 
     monkeypatch.setattr(RoundsTogether, "failed", 0, raising=False)
+    # Bounded values are each model's own.
+    models = [boosting(max_depth=depth, monotonic_cst=[1, 0, 0, 0, 0]) for depth in (3, 2, 4)]
+    alone = [clone(model).fit(X, TARGET) for model in models[::2]]
     monkeypatch.setattr(RoundsTogether, name, failing)
-    models = [boosting(max_depth=depth) for depth in (3, 2, 4)]
     errors = errors_of(models)
     assert [type(error) for error in errors] == [type(None), ZeroDivisionError, type(None)]
-    alone = [boosting(max_depth=depth).fit(X, TARGET) for depth in (3, 4)]
     require_equal([models[0], models[2]], alone)
 
 
