@@ -146,9 +146,11 @@ def values_on_device(values: NodeValues) -> Array:
 def neighbours(entries: Sequence[Any]) -> Array | None:
     """Return the lines of an array on the device that hold entries, in their order; None where they
     are not in lines beside each other."""
-    lines, first = getattr(entries[0], "lines", None), getattr(entries[0], "line", 0)
-    for i, entry in enumerate(entries):
-        if lines is None or getattr(entry, "lines", None) is not lines or entry.line != first + i:
+    lines = getattr(entries[0], "lines", None)
+    if lines is None:
+        return None
+    first = entries[0].line
+    for i, entry in enumerate(entries, first):
+        if getattr(entry, "lines", None) is not lines or entry.line != i:
             return None
-    whole = lines is None or len(entries) == lines.shape[0]
-    return lines if whole else lines[first : first + len(entries)]
+    return lines if len(entries) == lines.shape[0] else lines[first : first + len(entries)]
