@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingRegressor
-from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth.cuda.tables import IS_DONE
 from gpuens.kernels.growth.frontier import N_NODES
@@ -169,7 +168,9 @@ def timed_stand_in() -> Iterator[Clock]:
         }  # fmt: skip
         import cupyx
 
-        patch.setattr(cupyx, "empty_pinned", clock.timed("allocation", cupyx.empty_pinned, "pinned"))
+        patch.setattr(
+            cupyx, "empty_pinned", clock.timed("allocation", cupyx.empty_pinned, "pinned")
+        )
         stub_driver(patch)
         patch.setattr(launching, "allow", lambda parameters, shared: None)
         patch.setattr(launching, "start", _filling(clock, launching.start))
@@ -242,7 +243,9 @@ def time_of(fit: Callable[[int], Any], clock: Clock, n_rounds: tuple[int, int]) 
     n = n_rounds[1] - n_rounds[0]
     calls = {kind: (found[1][1][kind] - found[0][1][kind]) / n for kind in COSTS}
     names = {k: (found[1][2][k] - found[0][2][k]) / n for k in found[1][2]}
-    return SimpleNamespace(own=(found[1][0] - found[0][0]) / n, calls=calls, begin=found[0][0], names=names)
+    return SimpleNamespace(
+        own=(found[1][0] - found[0][0]) / n, calls=calls, begin=found[0][0], names=names
+    )
 
 
 def modelled(found: SimpleNamespace) -> float:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.placement import Device
 from ...kernels.boosting.many_models import (
     add_values_of_models,
     find_leaves_of_models,
@@ -138,9 +137,7 @@ class JoinedRound:
             except Exception as error:
                 _fail(part, error)
 
-    def _run(
-        self, batches_of: Callable[..., Any], asked: Sequence[AskedRounds]
-    ) -> Iterator[None]:
+    def _run(self, batches_of: Callable[..., Any], asked: Sequence[AskedRounds]) -> Iterator[None]:
         batches: Any = []
         try:
             asked = _each(asked, _read_schedule)
@@ -206,11 +203,11 @@ def _compute_gradients(joined: JoinedModels, asked: Sequence[AskedRounds]) -> No
         found = joined.gradients(alike, losses)
         for own, loss, totals in zip(of_kind, losses, found, strict=True):
             own.round.loss, own.totals = loss, totals
-        scaled = [own for own, sample in zip(of_kind, samples, strict=True) if sample.factor.size]
-        if losses[0].exact_leaves or losses[0].checks_rows or scaled or found[0][0].is_here:
+        numbers = [k for k, sample in enumerate(samples, alike.own.start) if sample.factor.size]
+        if losses[0].exact_leaves or losses[0].checks_rows or numbers or found[0][0].is_here:
             _check(of_kind)
-        if scaled:
-            _scale(joined, alike.own.start, of_kind)
+        if numbers:
+            _scale(joined, [(asked[k], joined.lines[k]) for k in numbers])
 
 
 def _compute_own_gradients(own: AskedRounds) -> None:
@@ -224,25 +221,20 @@ def _compute_own_gradients(own: AskedRounds) -> None:
     own.totals = own.model.gradients.compute(round_, own.model.outputs)
 
 
-def _scale(joined: JoinedModels, first: int, asked: Sequence[AskedRounds]) -> None:
-    """Multiply the gradients of samples by their factors; the models are those from number
-    ``first`` of the batch on."""
-    scaled = [k for k, own in enumerate(asked) if own.error is None and own.round.sample.factor.size]
-    if scaled:
-        rows, factors = zip(*(asked[k].round.sample for k in scaled), strict=True)
-        lines = [joined.lines[first + k] for k in scaled]
-        found = scale_samples(joined.g, joined.h, rows, factors, lines)
-        for k, totals in zip(scaled, found, strict=True):
-            asked[k].totals = totals
-        _check([asked[k] for k in scaled], by_totals=True)
+def _scale(joined: JoinedModels, sampled: Sequence[tuple[AskedRounds, slice]]) -> None:
+    """Multiply the gradients of samples, with the lines of their trees, by the rows' factors."""
+    rows, factors = zip(*(own.round.sample for own, _ in sampled), strict=True)
+    found = scale_samples(joined.g, joined.h, rows, factors, [lines for _, lines in sampled])
+    for (own, _), totals in zip(sampled, found, strict=True):
+        own.totals = totals
+    _check([own for own, _ in sampled], by_totals=True)
 
 
 def _check(asked: Sequence[AskedRounds], by_totals: bool = False) -> None:
     """Give the models an error whose gradients are not finite."""
     totals = np.array([tuple(each) for own in asked for each in own.totals])
-    if (totals < math.inf).all() and (by_totals or not asked[0].round.loss.checks_rows):
-        return
-    _each(asked, _check_totals if by_totals else _check_rows)
+    if not (totals < math.inf).all() or (not by_totals and asked[0].round.loss.checks_rows):
+        _each(asked, _check_totals if by_totals else _check_gradients)
 
 
 def _check_totals(own: AskedRounds) -> None:
@@ -250,12 +242,11 @@ def _check_totals(own: AskedRounds) -> None:
         own.round.loss.check_totals(totals, own.round)
 
 
-def _check_rows(own: AskedRounds) -> None:
-    training, gradients, loss = own.model.training, own.model.gradients, own.round.loss
+def _check_gradients(own: AskedRounds) -> None:
+    training, found, loss = own.model.training, own.model.gradients, own.round.loss
     for k in own.model.outputs:
-        target = loss.targets(training.rows.y, k, training.device)
-        raw = training.rows.raw[k]
-        loss.check_gradients(own.totals[k], gradients.g[k], gradients.h[k], target, raw, own.round)
+        target, raw = loss.targets(training.rows.y, k, training.device), training.rows.raw[k]
+        loss.check_gradients(own.totals[k], found.g[k], found.h[k], target, raw, own.round)
 
 
 def _begin_growth(joined: JoinedModels, part: Sequence[AskedRounds]) -> tuple[Any, Values]:
@@ -276,7 +267,7 @@ def _begin_growth(joined: JoinedModels, part: Sequence[AskedRounds]) -> tuple[An
 def _add(
     joined: JoinedModels, part: Sequence[AskedRounds], grown: Sequence[Any], values: Values
 ) -> Values:
-    """Give the trees of a batch their values, add them to the predictions, and return the values."""
+    """Give the trees of a batch their values, which are returned, and add them to predictions."""
     for alike in joined.kinds:
         of_kind = part[alike.own]
         if alike.joint is not None and isinstance(of_kind[0].round.loss, ValuesOfLines):
@@ -284,11 +275,7 @@ def _add(
             values[alike.own] = joined.leaf_values(alike, losses, grown, totals)
     for k, own in enumerate(part):
         if own.model.bounds_values or not values[k]:
-
-            def take(own: AskedRounds, k: int = k) -> None:
-                values[k] = own.model.take(own, grown[k], values[k])
-
-            _each([own], take)
+            values[k] = _tried(own, own.model.take, own, grown[k], values[k]) or ()
     if any(own.round.sample.rows.size for own in part):  # growth has seen no other leaves
         find_leaves_of_models(joined.stack, grown, joined.table_of)
     are_well = all(own.error is None for own in part)
@@ -299,8 +286,9 @@ def _add(
     n_done = len(joined.sets) if are_well else 0
     for own, trees, found in zip(part, grown, values, strict=True):
         if not are_well or len(own.model.others) > n_done:  # the lines of others have no values
-            output_trees = _output_trees(own, trees, found)
-            _each([own], lambda own: own.model.add_trees(output_trees, n_done, not are_well))
+            _tried(
+                own, own.model.add_by_itself, _output_trees(own, trees, found), n_done, not are_well
+            )
     return values
 
 
@@ -311,24 +299,25 @@ def _output_trees(own: AskedRounds, trees: Any, values: Sequence[NodeValues]) ->
 def _each(
     asked: Sequence[AskedRounds], step: Callable[[AskedRounds], None]
 ) -> Sequence[AskedRounds]:
-    """Do a step of each model by itself, keep an error for it, while the others go on, and return
-    those without one."""
+    """Do a step of each model by itself, and return those without an error."""
     for own in asked:
-        if own.error is None:
-            try:
-                step(own)
-            except Exception as error:
-                own.error = _explained(own.model.training.device, error)
+        _tried(own, step, own)
     return _those_without_error(asked)
 
 
-def _explained(device: Device, error: Exception) -> Exception:
-    """Return an error as it leaves a block of work on a device."""
+def _tried(own: AskedRounds, step: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a step of one model; an error is kept for it, while the others go on."""
+    if own.error is not None:
+        return None
     try:
-        with device.active():
-            raise error
-    except Exception as explained:
-        return explained
+        return step(*args)
+    except Exception:
+        try:
+            with own.model.training.device.active():  # whose errors say more
+                raise
+        except Exception as error:
+            own.error = error
+        return None
 
 
 def _those_without_error(asked: Sequence[AskedRounds]) -> Sequence[AskedRounds]:

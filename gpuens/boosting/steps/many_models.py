@@ -216,9 +216,7 @@ class Meeting(TrainingGroup):
                     break
         self._models.add(model)
 
-    def wait_for(
-        self, models: Sequence[RoundsTogether], first: int, end: int
-    ) -> list[AskedRounds]:
+    def wait_for(self, models: Sequence[RoundsTogether], first: int, end: int) -> list[AskedRounds]:
         """Ask for rounds of the models of this thread, and wait until they have begun, the last of
         them too; the thread of the first model runs those of all when all have asked.
 
@@ -431,14 +429,15 @@ class RoundsTogether(BoostingRounds):
         batch = Batch(self.outputs, asked.totals, trees, values or None)
         return [tree.values for tree in self._leaf_values.trees(asked.round, batch)]
 
-    def add_trees(self, trees: list[OutputTree], n_done: int, to_training_rows: bool) -> None:
+    def add_by_itself(self, trees: list[OutputTree], n_done: int, to_training_rows: bool) -> None:
         """Add trees to the evaluation sets but the first ``n_done``, which have got them, and maybe
         to the training rows."""
         others = self.others[n_done:]
         updates = Updates(self.training, others)
-        self._forget_means([*others, *([self.training.rows] if to_training_rows else [])])
         if to_training_rows:
+            self._forget_means([self.training.rows])
             updates.add_to_training_rows(trees)
+        self._forget_means(others)
         updates.add_to_others(trees)
 
     def _forget_means(self, of_rows: Sequence[TrainingRows]) -> None:

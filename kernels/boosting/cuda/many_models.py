@@ -157,9 +157,7 @@ def grow_models(
     return [TreesOfModel(batch, own, n_rows[own.start]) for own in lines]
 
 
-def _trees_of(
-    stack: StackedTables, models: Sequence[ModelTrees]
-) -> tuple[np.ndarray, np.ndarray]:
+def _trees_of(stack: StackedTables, models: Sequence[ModelTrees]) -> tuple[np.ndarray, np.ndarray]:
     """Return ``own_trees`` of ``quantise_models``, and the keys of all trees."""
     of_models = np.array([(*own.draws, own.table, own.rows.shape[0]) for own in models])
     counts = [len(own.totals) for own in models]
@@ -169,10 +167,10 @@ def _trees_of(
         np.column_stack([of_models, begin]), counts, axis=0
     ).T
     number = number + np.concatenate([np.arange(n) for n in counts])
-    n_rows = np.array([own.rows.shape[0] for own in stack.tables])
-    first_row = np.cumsum(n_rows) - n_rows
+    first_rows = stack.first_rows
+    n_rows = np.diff(first_rows)
     size = np.where(n_sampled > 0, n_sampled, n_rows[table])
-    own_trees = np.column_stack([rounding, number, size, begin, first_row[table], n_rows[table]])
+    own_trees = np.column_stack([rounding, number, size, begin, first_rows[table], n_rows[table]])
     return own_trees, _draw(tree.astype(np.uint64), number.astype(np.uint64))
 
 
@@ -285,37 +283,31 @@ def leaves_of_models(trees: Sequence[TreesOfModel]) -> Array:
     return trees[0].batch.leaf
 
 
-def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
-    begins = np.cumsum([0, *(own.rows.shape[0] for own in sets)]).tolist()
+def stack_sets(sets: Sequence[Codes]) -> StackedTables:
     if len(sets) == 1:
-        return list(sets), begins[:-1]
-    xp = array_namespace(sets[0].rows)
-    rows = xp.concat([own.rows for own in sets])
-    return [Codes(rows, sets[0].columns[:, :0])], begins[:-1]
+        return StackedTables(tuple(sets), sets[0])
+    rows = array_namespace(sets[0].rows).concat([own.rows for own in sets])
+    return StackedTables(tuple(sets), Codes(rows, sets[0].columns[:, :0]))
 
 
 def add_to_sets(
-    sets: Sequence[Codes],
-    set_of: Sequence[tuple[int, int, int]],
+    stack: StackedTables,
+    set_of: Sequence[tuple[int, int]],
     raw: Array,
     trees: Sequence[TreesOfModel],
     values: Sequence[Sequence[NodeValues]],
     factors: Sequence[float],
 ) -> None:
-    grown, flat = trees[0].batch, [own for of_model in values for own in of_model]
-    own_trees = np.zeros((len(flat), N_OF_TREE), np.int64)
-    counts = [len(of_model) for of_model in values]
-    for own, (_, first_row, n) in zip(lines_of(counts), set_of, strict=True):
-        own_trees[own, FIRST_ROW], own_trees[own, N_ROWS] = first_row, n
-    xp = array_namespace(raw)
-    leaf = xp.full(raw.shape, -1, dtype=xp.int32)
-    (codes,) = sets
+    grown, counts = trees[0].batch, [len(of_model) for of_model in values]
+    number, n_rows = np.repeat(np.array(set_of), counts, axis=0).T
+    own_trees = np.zeros((number.size, N_OF_TREE), np.int64)
+    own_trees[:, FIRST_ROW], own_trees[:, N_ROWS] = stack.first_rows[number], n_rows
+    leaf = array_namespace(raw).full(raw.shape, -1, dtype=np.int32)
     traverse_codes(
-        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
-        grown.right, leaf, grown.left_codes, upload(own_trees)[0],
+        cast(Codes, stack.codes), grown.offset, grown.feature, grown.bin, grown.missing_left,
+        grown.left, grown.right, leaf, grown.left_codes, upload(own_trees)[0],
     )  # fmt: skip
-    of_trees = [f for f, n in zip(factors, counts, strict=True) for _ in range(n)]
-    add_values_of_trees(raw, leaf, flat, of_trees)
+    _add_values(raw, leaf, values, factors)
 
 
 def find_leaves_of_models(
@@ -334,6 +326,12 @@ def add_values_of_models(
     values: Sequence[Sequence[NodeValues]],
     factors: Sequence[float],
 ) -> None:
-    flat = [own for of_model in values for own in of_model]
+    _add_values(raw, trees[0].batch.leaf, values, factors)
+
+
+def _add_values(
+    raw: Array, leaf: Array, values: Sequence[Sequence[NodeValues]], factors: Sequence[float]
+) -> None:
+    """Add the values of the trees of each model, times its factor."""
     of_trees = [f for f, of_model in zip(factors, values, strict=True) for _ in of_model]
-    add_values_of_trees(raw, trees[0].batch.leaf, flat, of_trees)
+    add_values_of_trees(raw, leaf, [own for of_model in values for own in of_model], of_trees)

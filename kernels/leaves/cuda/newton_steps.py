@@ -271,11 +271,15 @@ class Steps:
         line, first = np.repeat(np.arange(n_lines), sizes), np.repeat(ends - sizes, sizes)
         sums = self._sums.wait()[line, np.arange(line.size) - first]
         # All nodes as if they were those of one tree: children have higher numbers.
-        add_children(*(np.where(own < 0, -1, own + first).astype(np.int32) for own in (left, right)), sums)
+        add_children(
+            *(np.where(own < 0, -1, own + first).astype(np.int32) for own in (left, right)), sums
+        )
         scale, (l2, least, largest) = on_host(self._scales)[line], how[line].T
         with np.errstate(all="ignore"):  # as in compiled code
             hessian = sums[:, 1] / scale[:, 1]
-            value = _limited_value(sums[:, 0] / scale[:, 0], np.maximum(hessian, least), l2, largest)
+            value = _limited_value(
+                sums[:, 0] / scale[:, 0], np.maximum(hessian, least), l2, largest
+            )
         places = zip([0, *ends.tolist()], ends.tolist(), strict=False)
         return [NodeValues(value[begin:end], hessian[begin:end]) for begin, end in places]
 
