@@ -1,9 +1,8 @@
 """The host's time for a round of boosting on a GPU, that of our own Python apart from CuPy's.
 
-``strict_cupy`` is in CuPy's place and kernels only return: those whose results the host reads
-leave numbers that look like results, and growth a whole tree. What the stand-in does is timed and
-counted call by call, and taken off; what CuPy and the driver would take for so many calls comes on
-top, by ``COSTS``.
+``strict_cupy`` is in CuPy's place, and kernels only leave numbers that look like the results which
+the host reads, growth whole trees. What the stand-in does is timed and counted call by call, and
+taken off; what CuPy and the driver are taken to need for so many calls comes on top.
 """
 
 from __future__ import annotations
@@ -13,241 +12,181 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gpuens import GradientBoostingRegressor
+from gpuens.boosting.steps.many_models import run_together
 from gpuens.datasets import make_higgs_like
-from gpuens.kernels.growth.cuda.tables import IS_DONE
-from gpuens.kernels.growth.frontier import N_NODES
+from gpuens.kernels.growth.cuda.tables import IS_DONE, Tables
+from gpuens.kernels.growth.frontier import N_NODES, NO_GAIN
 from gpuens.kernels.runtime.cuda import launching
 from tests.support import strict_cupy
 from tests.support.strict_cupy import arrays, functions
 
+LAUNCH, ARRAY_FUNCTION, PLACE = "launch", "array function", "stream or device"
 COSTS = {
-    "launch": 3.0, "allocation": 1.5, "zeros": 4.0, "array function": 9.0, "view": 0.6,
-    "upload": 10.0, "copy to the host": 10.0, "attribute": 0.05, "stream or device": 0.3,
+    LAUNCH: 3.0, "allocation": 1.5, "zeros": 4.0, ARRAY_FUNCTION: 9.0, "view": 0.6,
+    "upload": 10.0, "copy to the host": 10.0, "attribute": 0.05, PLACE: 0.3,
 }  # fmt: skip
 """Microseconds of the host that CuPy or the driver is taken to need for a call, beside our own
-launcher's."""
-ATTRIBUTES = {"data", "device", "flags", "shape", "dtype", "ndim", "size", "nbytes", "itemsize",
-              "strides", "__len__"}  # fmt: skip
-VIEWS = {"view", "reshape", "T", "__getitem__", "broadcast_to", "ravel", "squeeze"}
-ALLOCATIONS = {"empty", "empty_like"}
-UPLOADS = {"asarray", "array", "set"}
-COPIES = {"get", "asnumpy", "item", "tolist", "__bool__", "__float__", "__int__"}
-
-
-def kind_of(name: str) -> str:
-    """Return the entry of ``COSTS`` of a call by its name."""
-    for kind, names in (
-        ("attribute", ATTRIBUTES), ("view", VIEWS), ("allocation", ALLOCATIONS),
-        ("zeros", {"zeros"}), ("upload", UPLOADS), ("copy to the host", COPIES),
-    ):  # fmt: skip
-        if name in names:
-            return kind
-    return "array function"
+launcher. Assumed: ``gpu_unknowns`` measures some of them on a card."""
+NAMES = {
+    "attribute": "data device flags shape dtype ndim size nbytes itemsize strides __len__",
+    "view": "view reshape T __getitem__ broadcast_to ravel squeeze",
+    "allocation": "empty empty_like empty_pinned", "zeros": "zeros",
+    "upload": "asarray array set",
+    "copy to the host": "get asnumpy item tolist __bool__ __float__ __int__",
+}  # fmt: skip
+"""The calls of each kind; all others are array functions."""
+KIND_OF = {name: kind for kind, names in NAMES.items() for name in names.split()}
+OF_CARD = {"multiProcessorCount": 132, "sharedMemPerMultiprocessor": 228 * 1024}
+DEEPEST = 5
+ROWS, FEATURES = 2000, 20
 
 
 class Clock:
-    """The processor's time inside the stand-in, and its calls by their kinds."""
+    """The processor's seconds inside the stand-in, and its calls by their kinds."""
 
     def __init__(self) -> None:
-        self.seconds, self.calls, self.names = 0.0, Counter(), Counter()  # type: ignore[var-annotated]
+        self.seconds, self.calls = 0.0, Counter[str]()
         self._is_inside = False
-        self.lost = self._lost_a_call()
+        nothing, n, begin = self.timed("nothing", lambda: None), 10_000, time.thread_time()
+        for _ in range(n):
+            nothing()
+        self.lost = (time.thread_time() - begin - self.seconds) / n
+        """Seconds that timing a call takes outside of what it times."""
 
-    def timed(self, kind: str, function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose outermost calls are timed and counted."""
 
         @functools.wraps(function)
         def call(*args: Any, **settings: Any) -> Any:
             if self._is_inside:
                 return function(*args, **settings)
-            self._is_inside = True
-            begin = time.thread_time()
+            self._is_inside, begin = True, time.thread_time()
             try:
                 return function(*args, **settings)
             finally:
                 self.seconds += time.thread_time() - begin
                 self._is_inside = False
                 self.calls[kind] += 1
-                self.names[name] += 1
 
         return call
 
-    def _lost_a_call(self) -> float:
-        """Return the seconds that timing a call takes outside of what it times."""
-        nothing, n = self.timed("nothing", lambda: None), 20_000
-        begin = time.thread_time()
-        for _ in range(n):
-            nothing()
-        lost = (time.thread_time() - begin - self.seconds) / n
-        self.seconds = 0.0
-        self.calls.clear()
-        self.names.clear()
-        return lost
-
-
-def fill(function: Any, args: tuple[Any, ...]) -> None:
-    """Leave what the host reads of a kernel's results."""
-    name = function.py_func.__name__
-    if name == "gradients_of_chunks":
-        args[-1].memory[:] = 1.0
-    elif name.startswith("sum_in_shared"):
-        args[-2].memory[:] = 1 << 20
-    elif name == "sum_lines":
-        args[-1].memory[:] = 1.0
-    elif name == "number_leaves":
-        fill_trees(args)
-
-
-def fill_trees(tables: tuple[Any, ...]) -> None:
-    """Leave grown trees, as balanced as their limits of leaves allow."""
-    trees, params = (own._memory.memory.view(own.dtype) for own in (tables[1], tables[12]))
-    nodes, counts = tables[0]._memory.memory.view(tables[0].dtype), tables[22].memory
-    n_splits = np.minimum(params["max_leaves"], 2 ** np.minimum(params["max_depth"], 5)) - 1
-    counts[IS_DONE] = 1
-    n_trees, most = len(trees), int(n_splits.max())
-    nodes[:] = np.zeros(1, nodes.dtype)
-    nodes["child"], nodes["parent"], nodes["feature"], nodes["gain"] = -1, -1, -1, -np.inf
-    nodes["tree"][:n_trees], nodes["begin"][:n_trees] = np.arange(n_trees), trees["begin"]
-    nodes["end"][:n_trees] = trees["end"]
-    level, first, n_done = np.arange(n_trees), n_trees, 0
-    own = {int(t): [int(t)] for t in level}
-    for split in range(most):
-        for t in range(n_trees):
-            if split >= n_splits[t]:
-                continue
-            x = own[t][split]
-            middle = (nodes["begin"][x] + nodes["end"][x]) // 2
-            nodes["child"][x], nodes["gain"][x], nodes["feature"][x] = first, 1.0 / (split + 1), 1
-            for side, (begin, end) in enumerate(
-                ((nodes["begin"][x], middle), (middle, nodes["end"][x]))
-            ):
-                y = first + side
-                nodes["tree"][y], nodes["parent"][y] = t, x
-                nodes["begin"][y], nodes["end"][y] = begin, end
-                nodes["depth"][y] = nodes["depth"][x] + 1
-                own[t].append(y)
-            first += 2
-            n_done += 1
-    tables[11].memory[N_NODES] = first
-
-
-_grown: dict[tuple[Any, ...], tuple[np.ndarray, int]] = {}
+    def own_time(self, action: Callable[[], Any]) -> tuple[float, Counter[str]]:
+        """Return the seconds of an action outside of the stand-in, and its calls."""
+        self.seconds, self.calls = 0.0, Counter[str]()
+        begin = time.process_time()
+        action()
+        whole = time.process_time() - begin
+        return whole - self.seconds - self.calls.total() * self.lost, self.calls
 
 
 @contextlib.contextmanager
-def timed_stand_in() -> Iterator[Clock]:
+def timed_stand_in(stub_driver: Callable[[pytest.MonkeyPatch], None]) -> Iterator[Clock]:
     """Install the stand-in, whose calls are timed, and a driver that starts nothing."""
-    from .host_time import stub_driver
-
     clock = Clock()
+
+    def time_all(owner: Any, names: Any, kind: str | None = None) -> None:
+        for name in names:
+            own = kind or KIND_OF.get(name, ARRAY_FUNCTION)
+            patch.setattr(owner, name, clock.timed(own, getattr(owner, name)))
+
     with pytest.MonkeyPatch.context() as patch:
-        _time_arrays(patch, clock)
+        for name, member in list(vars(arrays.ndarray).items()):
+            kind = KIND_OF.get(name, ARRAY_FUNCTION)
+            if isinstance(member, property):
+                getter = clock.timed(kind, member.fget)  # type: ignore[arg-type]
+                patch.setattr(arrays.ndarray, name, property(getter))
+            elif callable(member) and name not in ("__init__", "__array__"):
+                patch.setattr(arrays.ndarray, name, clock.timed(kind, member))
         for name, function in list(functions.NAMESPACE.items()):
             if callable(function) and not isinstance(function, type):
-                timed = clock.timed(kind_of(name), function, name)
+                timed = clock.timed(KIND_OF.get(name, ARRAY_FUNCTION), function)
                 patch.setitem(functions.NAMESPACE, name, timed)
         cupy = strict_cupy.install_arrays(patch, 1)
-        for name in ("asarray", "array", "asnumpy"):
-            patch.setattr(cupy, name, clock.timed(kind_of(name), getattr(cupy, name), name))
-        for owner, names in (
-            (cupy.cuda, ("get_current_stream", "Device")),
-            (cupy.cuda.runtime, ("getDevice",)),
-        ):
-            for name in names:
-                timed = clock.timed("stream or device", getattr(owner, name), name)
-                patch.setattr(owner, name, timed)
-        strict_cupy.state.properties[0] |= {
-            "multiProcessorCount": 132, "sharedMemPerMultiprocessor": 228 * 1024
-        }  # fmt: skip
         import cupyx
 
-        patch.setattr(
-            cupyx, "empty_pinned", clock.timed("allocation", cupyx.empty_pinned, "pinned")
-        )
+        time_all(cupy, ("asarray", "array", "asnumpy"))
+        time_all(cupyx, ("empty_pinned",))
+        time_all(cupy.cuda, ("get_current_stream", "Device"), PLACE)
+        time_all(cupy.cuda.runtime, ("getDevice",), PLACE)
+        strict_cupy.state.properties[0] |= OF_CARD
         stub_driver(patch)
+        start, filled = launching.start, clock.timed(LAUNCH, fill)
+
+        def started(function: Any, *how: Any) -> None:
+            start(function, *how)
+            filled(function.py_func.__name__, how[4])
+
+        patch.setattr(launching, "start", started)
         patch.setattr(launching, "allow", lambda parameters, shared: None)
-        patch.setattr(launching, "start", _filling(clock, launching.start))
         yield clock
 
 
-def _time_arrays(patch: pytest.MonkeyPatch, clock: Clock) -> None:
-    for name, function in list(vars(arrays.ndarray).items()):
-        if isinstance(function, property):
-            made = clock.timed(kind_of(name), function.fget, name)  # type: ignore[arg-type]
-            patch.setattr(arrays.ndarray, name, property(made))
-        elif callable(function) and name not in ("__init__", "__array__", "__class__"):
-            patch.setattr(arrays.ndarray, name, clock.timed(kind_of(name), function, name))
+def fill(kernel: str, args: tuple[Any, ...]) -> None:
+    """Leave what the host reads of the results of a kernel."""
+    if kernel in ("gradients_of_chunks", "sum_lines"):
+        args[-1].memory[:] = 1.0
+    elif kernel == "sum_in_shared":
+        args[-2].memory[:] = 1 << 20
+    elif kernel == "number_leaves":
+        fill_trees(Tables(*args[: len(Tables._fields)]))
 
 
-def _filling(clock: Clock, start: Callable[..., None]) -> Callable[..., None]:
-    filled = clock.timed("launch", lambda function, args: _fill_once(function, args), "launch")
-
-    def started(function: Any, *how: Any) -> None:
-        start(function, *how)
-        filled(function, how[4])
-
-    return started
-
-
-def _fill_once(function: Any, args: tuple[Any, ...]) -> None:
-    """Trees of a shape are made once."""
-    if function.py_func.__name__ != "number_leaves":
-        fill(function, args)
-        return
-    trees, params = (own._memory.memory.view(own.dtype) for own in (args[1], args[12]))
-    nodes = args[0]._memory.memory.view(args[0].dtype)
-    key = trees.size, nodes.size, params.tobytes()
-    if key not in _grown:
-        fill_trees(args)
-        n = int(args[11].memory[N_NODES])
-        _grown[key] = nodes[:n].copy(), n
-    found, n = _grown[key]
-    nodes[:n] = found
-    args[11].memory[N_NODES], args[22].memory[IS_DONE] = n, 1
+def fill_trees(tables: Tables) -> None:
+    """Leave grown trees, as balanced as their limits of leaves allow."""
+    nodes, trees, params = (
+        table._memory.memory.view(table.dtype)
+        for table in (tables.nodes, tables.trees, tables.params)
+    )
+    first = len(trees)
+    n_leaves = np.minimum(params["max_leaves"], 2 ** np.minimum(params["max_depth"], DEEPEST))
+    for t, n in enumerate((n_leaves - 1).tolist()):
+        place = np.concatenate([[t], first + np.arange(2 * n)])
+        own = np.zeros(place.size, nodes.dtype)
+        own["tree"], own["begin"], own["end"] = t, trees["begin"][t], trees["end"][t]
+        own["parent"] = np.where(place == t, -1, place[(np.arange(place.size) - 1) // 2])
+        own["child"], own["feature"], own["gain"] = -1, -1, NO_GAIN
+        own["child"][:n], own["feature"][:n] = place[1 : 2 * n : 2], 1
+        own["gain"][:n] = 1.0 / np.arange(1, n + 1)
+        nodes[place] = own
+        first += 2 * n
+    tables.state.memory[N_NODES], tables.counts.memory[IS_DONE] = first, 1
 
 
-def fits_of(n_models: int, n_rounds: int, rows: int, **further: Any) -> list[Callable[[], Any]]:
-    """Return fits of models that meet, each with settings of its own."""
-    X, _ = make_higgs_like(rows, 20)
+def fit(n_models: int, n_rounds: int, **settings: Any) -> None:
+    """Fit one model, or several that meet, each with settings of its own."""
+    X, _ = make_higgs_like(ROWS, FEATURES)
     y = X[:, 0] + np.sin(3 * X[:, 2])
     models = [
         GradientBoostingRegressor(
             n_estimators=n_rounds, max_leaf_nodes=31, random_state=k, device="cuda",
-            learning_rate=0.1 + 0.001 * k, l2_regularization=0.1 * k, **further,
+            learning_rate=0.1 + 0.001 * k, l2_regularization=0.1 * k, **settings,
         )
         for k in range(n_models)
     ]  # fmt: skip
-    return [functools.partial(model.fit, X, y) for model in models]
+    fits = [functools.partial(model.fit, X, y) for model in models]
+    run_together(fits, n_models) if n_models > 1 else fits[0]()
 
 
-def time_of(fit: Callable[[int], Any], clock: Clock, n_rounds: tuple[int, int]) -> SimpleNamespace:
-    """Return seconds and calls of a round more, from fits of two numbers of rounds."""
-    found = []
-    for n in n_rounds:
-        clock.seconds = 0.0
-        clock.calls.clear()
-        clock.names.clear()
-        begin = time.process_time()
-        fit(n)
-        whole = time.process_time() - begin
-        n_calls = clock.calls.total()
-        own = whole - clock.seconds - n_calls * clock.lost
-        found.append((own, Counter(clock.calls), Counter(clock.names)))
-    n = n_rounds[1] - n_rounds[0]
-    calls = {kind: (found[1][1][kind] - found[0][1][kind]) / n for kind in COSTS}
-    names = {k: (found[1][2][k] - found[0][2][k]) / n for k in found[1][2]}
-    return SimpleNamespace(
-        own=(found[1][0] - found[0][0]) / n, calls=calls, begin=found[0][0], names=names
-    )
-
-
-def modelled(found: SimpleNamespace) -> float:
-    """Return the seconds of the host for a round on a card."""
-    return found.own + sum(COSTS[kind] * n for kind, n in found.calls.items()) / 1e6
+def time_of_a_round(
+    clock: Clock, n_models: int, rounds: int, repeats: int, **settings: Any
+) -> dict[str, float]:
+    """Return milliseconds of our own Python in a round, those of the host in all, and the launches
+    of kernels and the calls of array functions."""
+    few, many = (functools.partial(fit, n_models, n, **settings) for n in (2, 2 + rounds))
+    few()  # compiles and loads
+    pairs = [(clock.own_time(few), clock.own_time(many)) for _ in range(repeats)]
+    # The least times of each, as other programs only take time.
+    own = (min(pair[1][0] for pair in pairs) - min(pair[0][0] for pair in pairs)) / rounds
+    (_, first), (_, last) = pairs[0]
+    calls = {kind: (last[kind] - first[kind]) / rounds for kind in COSTS}
+    theirs = sum(COSTS[kind] * n for kind, n in calls.items()) / 1e6
+    return {
+        "own": 1e3 * own, "modelled": 1e3 * (own + theirs), "launches": calls[LAUNCH],
+        "array functions": calls[ARRAY_FUNCTION],
+    }  # fmt: skip
