@@ -49,7 +49,8 @@ def steps() -> list[Callable[[], object]]:
     regressor, classifier, *others = (partial(use_everywhere, model, y) for model, y in models())
     return [
         regressor, *(partial(fingerprints, [name]) for name in OF_BOOSTING), share_rows, classifier,
-        fit_linear_leaves, bin_batches, read_models, finish_trees, partial(gpuens.warmup, "cpu", verbose=False),
+        fit_linear_leaves, bin_batches, read_models, finish_trees,
+        partial(gpuens.warmup, "cpu", verbose=False),
         *(partial(fingerprints, [name]) for name in OF_FORESTS), *others,
     ]  # fmt: skip
 

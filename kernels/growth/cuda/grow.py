@@ -318,7 +318,7 @@ class Workspace:
         buffers = records.words.reshape(-1), self.spare
         roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
         sizes = frontier.trees["end"] - frontier.trees["begin"]
-        leaf = empty((sizes.size, n_rows), np.uint16 if most_nodes <= NO_LEAF else np.int32)
+        leaf = empty((sizes.size, n_rows), np.uint16 if most_nodes <= fr.NO_LEAF else np.int32)
         if sizes.sum() < leaf.size:  # of samples, or of models with fewer rows than others
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):

@@ -498,7 +498,7 @@ def test_ctrl_c_ends_all():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The first and the last round, exclusive, of each wait, by the number of rounds of the model."""
+    """The first round of each wait, and the one behind the last, by ``n_unseen`` of the model."""
     waits, wait_for = {}, Meeting.wait_for
 
     def noted(meeting, models, first, end):
