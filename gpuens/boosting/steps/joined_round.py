@@ -197,7 +197,8 @@ def _compute_gradients(joined: JoinedModels, asked: Sequence[AskedRounds]) -> No
         if alike.joint is None:
             _each(of_kind, _compute_own_gradients)
             continue
-        losses, samples = [own.round.loss for own in of_kind], [own.round.sample for own in of_kind]
+        samples = [own.round.sample for own in of_kind]
+        losses: Sequence[Any] = [own.round.loss for own in of_kind]
         rows = [sample.rows for sample in samples]
         losses = type(losses[0]).in_round_of_models(losses, alike.joint, rows)
         found = joined.gradients(alike, losses)

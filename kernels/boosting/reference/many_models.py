@@ -194,7 +194,8 @@ def _scaled(statistics: Array, rows: Array, factors: Array) -> tuple[float, floa
 
 
 def nodes_of_models(trees: Sequence[GrownTrees]) -> list[GrownTrees]:
-    return [own._replace(leaf=None) for own in trees]
+    nothing: Any = None
+    return [own._replace(leaf=nothing) for own in trees]
 
 
 def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
