@@ -12,6 +12,9 @@ import xgboost
 from scipy.sparse import csr_array
 
 import gpuens
+from gpuens.kernels.growth.frontier import N_NODES, NO_GAIN, allocate
+from gpuens.kernels.growth.grow import finished
+from gpuens.kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from gpuens.kernels.runtime.collective import Alone, Workers, sharing
 from tests.support.fingerprints import fingerprints
 
@@ -46,7 +49,8 @@ def steps() -> list[Callable[[], object]]:
     regressor, classifier, *others = (partial(use_everywhere, model, y) for model, y in models())
     return [
         regressor, *(partial(fingerprints, [name]) for name in OF_BOOSTING), share_rows, classifier,
-        fit_linear_leaves, bin_batches, read_models, partial(gpuens.warmup, "cpu", verbose=False),
+        fit_linear_leaves, bin_batches, read_models, finish_trees,
+        partial(gpuens.warmup, "cpu", verbose=False),
         *(partial(fingerprints, [name]) for name in OF_FORESTS), *others,
     ]  # fmt: skip
 
@@ -105,6 +109,20 @@ def fit_linear_leaves() -> None:
         table = X.astype(dtype)
         model = gpuens.GradientBoostingClassifier(n_estimators=3, linear_leaves=True, device="cpu")
         model.fit(table, np.nan_to_num(X[:, 0]) > 0).predict_proba(table)
+
+
+def finish_trees() -> None:
+    """Put the nodes of trees in order, which the host does after their growth on a GPU."""
+    params = GrowthParams(31, 6, 20, 1e-3, 0.0, 0.0, 1.0, 1.0, 1.0)
+    of_categories = FeatureRules(categorical=np.ones(5, np.bool_))
+    for rules in (NO_RULES, of_categories):
+        n_bins, keys = np.full(5, 9, np.int32), np.zeros(1, np.uint64)
+        frontier = allocate([MANY], keys, params, n_bins, rules)
+        frontier.state[N_NODES] = 1  # a root that is not split
+        for name in ("parent", "child", "feature"):
+            frontier.nodes[name] = -1
+        frontier.nodes["gain"] = NO_GAIN
+        finished(frontier, params)
 
 
 def read_models() -> None:

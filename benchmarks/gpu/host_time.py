@@ -1,4 +1,4 @@
-"""The host's time for launches and predictions on a GPU, with the driver's call stubbed.
+"""The host's time for launches, predictions and rounds on a GPU, with the driver's call stubbed.
 
 It needs no GPU. In launches, arrays are objects with the attributes that CuPy's have; in
 predictions NumPy's arrays are in CuPy's place, with nothing around them but what makes them look
@@ -33,6 +33,7 @@ from gpuens.kernels.runtime.cuda import launching, target
 from ..common.goals import Goal
 from ..common.markdown import pivot
 from ..common.program import Content, Options, Program, Results
+from . import host_rounds
 
 GROWTH = ("grow_", "histogram_", "partition_move", "scatter_")
 """Beginnings of the names of their entries in the catalogue."""
@@ -257,8 +258,22 @@ def predictions(options: Options) -> Results:
     return {"microseconds": found, "slowest": max(few)}
 
 
+def rounds(options: Options) -> Results:
+    """Measure a round of boosting of one model, and of several that grow together."""
+    with host_rounds.timed_stand_in(stub_driver) as clock:
+        early: dict[str, Any] = {"early_stopping": True, "n_iter_no_change": 10**6}
+        cases = {"one model": (1, {}), f"{options.models} models": (options.models, {})}
+        cases[f"{options.models} models, early stopping"] = options.models, early
+        return {
+            what: host_rounds.time_of_a_round(
+                clock, n, options.rounds, options.round_repeats, **settings
+            )
+            for what, (n, settings) in cases.items()
+        }
+
+
 def show(content: Content) -> Iterator[str]:
-    """Yield the times by kernel, and by kind of prediction."""
+    """Yield the times by kernel, by kind of prediction, and of rounds."""
     results = content["results"]
     yield pivot("µs of a launch, by arguments that are not those of the launch before", {
         name: {what: str(value) if what == "arguments" else f"{value:.1f}"
@@ -268,6 +283,12 @@ def show(content: Content) -> Iterator[str]:
     yield pivot("µs of the host for a prediction, NumPy's arrays in CuPy's place", {
         what: {key: f"{value:.0f}" for key, value in row.items()}
         for what, row in results.get("predictions", {}).get("microseconds", {}).items()
+    })  # fmt: skip
+    yield pivot("ms of the host for a round, a stand-in in CuPy's place", {
+        what: {"our own Python": f"{row['own']:.2f}", "with what CuPy and the driver are taken to "
+               "need": f"{row['modelled']:.2f}", "launches": f"{row['launches']:.0f}",
+               "array functions": f"{row['array functions']:.0f}"}
+        for what, row in results.get("rounds", {}).items()
     })  # fmt: skip
 
 
@@ -279,12 +300,19 @@ def goals(content: Content) -> Iterator[Goal]:
     found = results.get("predictions", {}).get("slowest")
     what = "the host's time for a prediction of up to 100 rows of a GPU, CuPy and driver stubbed,"
     yield Goal(what, 60.0, found, "µs")
+    what = (
+        "our own Python in a round of 50 models that grow together on a GPU, CuPy's time taken off,"
+    )
+    yield Goal(what, 5.0, results.get("rounds", {}).get("50 models", {}).get("own"), "ms")
 
 
 PROGRAM = Program(
-    "host_time", __doc__, {"launches": launches, "predictions": predictions},
+    "host_time", __doc__,
+    {"launches": launches, "predictions": predictions, "rounds": rounds},
     {"calls": (100, "calls in a row"), "repeats": (60, "such runs, of which the least counts"),
-     "trees": (list(TREES), "trees of the models that predict")},
+     "trees": (list(TREES), "trees of the models that predict"),
+     "models": (50, "models that grow together"), "rounds": (20, "rounds of boosting"),
+     "round_repeats": (3, "runs of a training, of which the least counts")},
     show, goals,
 )  # fmt: skip
 main = PROGRAM.main

@@ -39,7 +39,7 @@ from .parameters import of_symmetric_trees
 from .round_data import GrownRound, Training
 from .rounds import BoostingRounds
 from .steps.many_models import (
-    AskedRound,
+    AskedRounds,
     Meeting,
     RoundsTogether,
     can_meet,
@@ -94,7 +94,7 @@ class HeldOutRows:
         self._rows = replace(own.rows, y=y, weight=weight)
         self._compute = metric.compute
         self._known: list[Later] = []
-        self.asked: AskedRound | None = None
+        self.asked: AskedRounds | None = None
         self.rounds = fold_rounds(own, builder)
         self._measure()
 
@@ -141,7 +141,7 @@ class FoldsTogether(Rounds):
         asking = [fold for fold in self._folds if fold.lacks(index + 1) and fold.asked is None]
         joined = [each.rounds for each in asking if isinstance(each.rounds, JoinedFoldRounds)]
         if joined:  # all are, or none
-            asked = self._meeting.wait_for(joined, index)
+            asked = self._meeting.wait_for(joined, index, index + 1)
             for fold, own in zip(asking, asked, strict=True):
                 fold.asked = own
         return index

@@ -299,8 +299,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
                 self, training, builder, metrics[0], n_rounds, shapes
             )
             plan = replace(plan, n_rounds=found)
-        seen = [evaluation.rows for evaluation in plan.evaluations]
-        rounds = self._rounds(training, builder, seen, dropout)
+        rounds = self._rounds(training, builder, plan, dropout)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
@@ -333,12 +332,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         )
 
     def _rounds(
-        self, training: Training, builder: ForestBuilder, seen: list[TrainingRows],
+        self, training: Training, builder: ForestBuilder, plan: TrainingPlan,
         dropout: Dropout | None,
     ) -> BoostingRounds:  # fmt: skip
         """Return the rounds of this training: with dropout, beside those of other models that
         share the table, or by themselves."""
-        meeting = meeting_here.get()
+        meeting, seen = meeting_here.get(), [own.rows for own in plan.evaluations]
         if dropout:
             return DropoutRounds(dropout, training, builder, seen, self._snapshot)
         if meeting is None or not can_meet(training):
@@ -346,6 +345,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, ReadsRows, RecordsScores):
         meeting.share_table(training)
         rounds = RoundsTogether(training, builder, seen, self._snapshot)
         rounds.verbose = bool(self.verbose)
+        rounds.n_unseen = 0 if seen or plan.callbacks else plan.n_rounds
         meeting.share_sets(rounds)
         return rounds
 

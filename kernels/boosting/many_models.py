@@ -25,12 +25,17 @@ class StackedTables(NamedTuple):
     codes : Codes or None
         On CUDA the rows of all tables, those of one behind those of the other.
     n_bins : tuple of arrays
-        Of each table, int32 of shape (n_features,), NumPy.
+        Of each table, int32 of shape (n_features,), NumPy; none of evaluation sets.
     """
 
     tables: tuple[Codes, ...]
     codes: Codes | None
-    n_bins: tuple[np.ndarray, ...]
+    n_bins: tuple[np.ndarray, ...] = ()
+
+    @property
+    def first_rows(self) -> np.ndarray:
+        """The first row of each table among those of all, and the end of the last one."""
+        return np.cumsum([0, *(own.rows.shape[0] for own in self.tables)])
 
 
 class ModelTrees(NamedTuple):
@@ -237,23 +242,27 @@ def scale_samples(
     return found
 
 
+def nodes_of_models(trees: Sequence[GrownTrees]) -> list[GrownTrees]:
+    """Return the trees of ``grow_models`` without ``leaf``, which has an entry for each row."""
+    found: list[GrownTrees] = implementation(__name__, trees[0].leaf).nodes_of_models(trees)
+    return found
+
+
 def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
     """Return the leaves of the rows of the trees of ``grow_models``, int32 or on CUDA uint16 of
     shape (n_trees, n); -1 or ``NO_LEAF`` behind the rows of a model."""
     return implementation(__name__, trees[0].leaf).leaves_of_models(trees)
 
 
-def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
-    """Return tables for ``add_to_sets``, and the first row of each among those of all; several are
-    copied on CUDA, without their columns."""
-    op = implementation(__name__, sets[0].rows)
-    found: tuple[list[Codes], list[int]] = op.stack_sets(sets)
+def stack_sets(sets: Sequence[Codes]) -> StackedTables:
+    """Return tables for ``add_to_sets``; several are copied on CUDA, without their columns."""
+    found: StackedTables = implementation(__name__, sets[0].rows).stack_sets(sets)
     return found
 
 
 def add_to_sets(
-    sets: Sequence[Codes],
-    set_of: Sequence[tuple[int, int, int]],
+    stack: StackedTables,
+    set_of: Sequence[tuple[int, int]],
     raw: Array,
     trees: Sequence[GrownTrees],
     values: Sequence[Sequence[NodeValues]],
@@ -264,17 +273,17 @@ def add_to_sets(
 
     Parameters
     ----------
-    sets : sequence of Codes
-        On CUDA one, which holds the rows of all sets, those of one behind those of the other.
-    set_of : sequence of (set, first row, number of rows)
-        Of each model: the number of its set, the first of its rows among those of all sets, and how
-        many it has, 0 where the model has no set.
+    stack : StackedTables
+        The sets, from ``stack_sets``.
+    set_of : sequence of (set, number of rows)
+        Of each model: the number of its set, and how many rows that has, 0 where the model has no
+        set.
     raw : float64, shape (n_trees, n), contiguous
         Those of a model begin its lines.
     trees, values, factors
         See ``add_values_of_models``.
     """
-    implementation(__name__, raw).add_to_sets(sets, set_of, raw, trees, values, factors)
+    implementation(__name__, raw).add_to_sets(stack, set_of, raw, trees, values, factors)
 
 
 def find_leaves_of_models(

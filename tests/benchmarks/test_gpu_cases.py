@@ -146,14 +146,19 @@ class TestCrossover:
 def test_the_hosts_time(run):
     from benchmarks.gpu import host_time
 
-    record = run(host_time, "--calls", 2, "--repeats", 1, "--trees", 3)
+    few = "--models", 2, "--rounds", 2, "--round-repeats", 1
+    record = run(host_time, "--calls", 2, "--repeats", 1, "--trees", 3, *few)
     launches, predictions = record["results"]["launches"], record["results"]["predictions"]
     assert {"grow_open_nodes", "partition_move"} <= set(launches["microseconds"])
     assert all(row["all others"] > 0 for row in launches["microseconds"].values())
     assert len(predictions["microseconds"]) == 4
     assert all(value > 0 for row in predictions["microseconds"].values() for value in row.values())
     found = [goal.measured for goal in host_time.goals(record)]
-    assert found == [launches["mean"]["two others"], predictions["slowest"]]
+    assert found == [launches["mean"]["two others"], predictions["slowest"], None]
+    rounds = record["results"]["rounds"]
+    assert list(rounds) == ["one model", "2 models", "2 models, early stopping"]
+    of_one, of_two, _ = (row["launches"] for row in rounds.values())
+    assert 0 < of_one <= of_two <= of_one + 1  # one adds the last tree with the next gradients
 
 
 class TestModels:

@@ -186,14 +186,6 @@ class JoinedModels:
                 alike.joint.change()
 
 
-class StackedSets(NamedTuple):
-    """Tables of evaluation sets, each once, as ``kernels.boosting.many_models`` takes them."""
-
-    tables: tuple[Codes, ...]
-    codes: list[Codes]
-    begins: list[int]
-
-
 class JoinedSets:
     """An evaluation set of each model of a batch, or of some: their raw predictions are lines of an
     array.
@@ -208,7 +200,7 @@ class JoinedSets:
 
     Attributes
     ----------
-    stack : StackedSets
+    stack : StackedTables
 
     Raises
     ------
@@ -220,20 +212,19 @@ class JoinedSets:
         self, joined: JoinedModels, of_models: Sequence[Sequence[Any]], before: Sequence[JoinedSets]
     ) -> None:
         self._of_models, device = of_models, joined.device
-        tables = {id(own.codes): own.codes for each in of_models for own in each}
-        shape = len(joined.raw), max(own.raw.shape[1] for each in of_models for own in each)
+        rows = [own for each in of_models for own in each]
+        tables = {id(own.codes): own.codes for own in rows}
+        shape = len(joined.raw), max(own.raw.shape[1] for own in rows)
         self.stack = _stack_of_sets(tables, before, 8 * shape[0] * shape[1], device)
         self._raw = device.xp.zeros(shape, dtype=device.xp.float64)
         self._joint = list(self._joint_rows(joined))
         numbers = {id(own): k for k, own in enumerate(self.stack.tables)}
-        self._set_of = []
-        for own, lines in zip(of_models, joined.lines, strict=True):
-            place = 0, 0, 0
-            for rows in own:
-                n, number = int(rows.raw.shape[1]), numbers[id(rows.codes)]
-                self._raw[lines, :n] = rows.raw
-                rows.raw, place = self._raw[lines, :n], (number, self.stack.begins[number], n)
-            self._set_of.append(place)
+        self._set_of = [(0, 0)] * len(of_models)
+        for k, lines in enumerate(joined.lines):
+            for own in of_models[k]:
+                n = int(own.raw.shape[1])
+                self._raw[lines, :n] = own.raw
+                own.raw, self._set_of[k] = self._raw[lines, :n], (numbers[id(own.codes)], n)
 
     def _joint_rows(self, joined: JoinedModels) -> Iterator[JointRows]:
         """Yield the rows of the models of each kind that have the set, who are its first."""
@@ -247,7 +238,7 @@ class JoinedSets:
 
     def add(self, grown: Sequence[Any], values: Sequence[Any], factors: Sequence[float]) -> None:
         """Add the values of the trees of all models."""
-        add_to_sets(self.stack.codes, self._set_of, self._raw, grown, values, factors)
+        add_to_sets(self.stack, self._set_of, self._raw, grown, values, factors)
         for joint in self._joint:
             joint.change()
 
@@ -273,26 +264,32 @@ def takes_parts_of_lines(training: Training) -> bool:
 def _stack_of(models: Sequence[Any], before: Sequence[JoinedModels]) -> StackedTables:
     """Return the tables of models, those of one of ``before`` that has them all, or a copy."""
     tables = {id(own.training.rows.codes): own.training for own in models}
-    for joined in before:
-        if tables.keys() <= set(map(id, joined.stack.tables)):
-            return joined.stack
     trainings = tables.values()
-    return stack_tables([own.rows.codes for own in trainings], [own.n_bins for own in trainings])
+    return _known(tables, before) or stack_tables(
+        [own.rows.codes for own in trainings], [own.n_bins for own in trainings]
+    )
 
 
 def _stack_of_sets(
     tables: Mapping[int, Codes], before: Sequence[JoinedSets], n_bytes: int, device: Device
-) -> StackedSets:
+) -> StackedTables:
     """Return tables of evaluation sets, by their identity, as ``_stack_of`` does, if there is
     memory for a copy and ``n_bytes`` beside it."""
-    for sets in before:
-        if tables.keys() <= set(map(id, sets.stack.tables)):
-            return sets.stack
+    if known := _known(tables, before):
+        return known
     own = tuple(tables.values())
     n_copied = sum(int(codes.rows.size) for codes in own) if len(own) > 1 else 0
     if not has_room(n_copied + n_bytes, device):
         raise MemoryError("There is no room for a copy of evaluation sets.")
-    return StackedSets(own, *stack_sets(own))
+    return stack_sets(own)
+
+
+def _known(
+    tables: Mapping[int, Any], before: Sequence[JoinedModels | JoinedSets]
+) -> StackedTables | None:
+    """Return tables that are beside each other and have all of these."""
+    found = (own.stack for own in before if tables.keys() <= set(map(id, own.stack.tables)))
+    return next(found, None)
 
 
 def has_room(n_bytes: int, device: Device) -> bool:

@@ -31,13 +31,13 @@ from ...kernels.boosting.many_models import (
     batch_of,
 )
 from ...kernels.runtime.collective import ONE_WORKER
-from ...kernels.runtime.dtypes import Codes, Totals, Update
+from ...kernels.runtime.dtypes import Codes, NodeValues
 from ...losses.joint_rows import are_equal
 from ...members.side_by_side import TrainingGroup, run_in_group
 from ..round_data import GrownRound, OutputTree, Round, Training, TrainingRows
 from ..rounds import BoostingRounds
 from .joined_models import JoinedModels, has_room, in_kinds, takes_parts_of_lines
-from .joined_round import AskedRound, JoinedRound
+from .joined_round import AskedRounds, JoinedRound
 from .plain import (
     BATCH_RECORDS_ON_GPU,
     Batch,
@@ -142,12 +142,13 @@ class Meeting(TrainingGroup):
 
     def __init__(self, n_at_once: int = 1, n_models: int = 0, n_threads: int = 1) -> None:
         super().__init__(n_at_once, n_models, n_threads)
-        self._turn = threading.Condition()
+        self._turn = threading.RLock()
         self._n_models = self._n_expected = min(n_at_once, n_models)
         self._n_asking = 0
         # Meetings of one thread follow each other, and share the workspaces of a table.
         self._owner = threading.get_ident()
-        self._asked: list[AskedRound] = []
+        self._asked: list[AskedRounds] = []
+        self._joined: JoinedRound | None = None
         self._trainings: weakref.WeakSet[Training] = weakref.WeakSet()
         self._models: weakref.WeakSet[RoundsTogether] = weakref.WeakSet()
         self._batches: dict[tuple[int, ...], JoinedModels] = {}
@@ -174,7 +175,7 @@ class Meeting(TrainingGroup):
                     group_here.reset(tokens[1])
                     with self._counting:
                         self._n_models -= 1
-                    self._turn.notify_all()
+                    self._wake_all() if self._ended else self._wake_first()
 
         return run
 
@@ -183,8 +184,12 @@ class Meeting(TrainingGroup):
         return the error of a model that has ended them before, if there is one."""
         self._ended = True  # at once: another Ctrl-C may end the wait for the turn
         with self._turn:
-            self._turn.notify_all()
+            self._wake_all()
             return self.error
+
+    def _wake_all(self) -> None:
+        for own in self._asked:
+            own.signal.notify()
 
     def share_table(self, training: Training) -> None:
         """Let a training have the bins of another one, if they are the same."""
@@ -211,39 +216,55 @@ class Meeting(TrainingGroup):
                     break
         self._models.add(model)
 
-    def wait_for(self, models: Sequence[RoundsTogether], index: int) -> list[AskedRound]:
-        """Ask for a round of the models of this thread, and wait until it has begun; the thread of
-        the first model begins it when all have asked.
+    def wait_for(self, models: Sequence[RoundsTogether], first: int, end: int) -> list[AskedRounds]:
+        """Ask for rounds of the models of this thread, and wait until they have begun, the last of
+        them too; the thread of the first model runs those of all when all have asked.
 
         Raises
         ------
         MeetingEnded
         """
-        own = [AskedRound(model, index) for model in models]
+        signal = threading.Condition(self._turn)
+        own = [AskedRounds(model, first, end, signal) for model in models]
         with self._turn:
-            self._asked += own
+            self._asked = sorted([*self._asked, *own], key=_number_of)
             self._n_asking += 1
-            self._turn.notify_all()
-            while own[0].joined is None:
+            self._wake_first()
+            while not own[0].are_begun:
                 if self.has_ended:
                     raise MeetingEnded
-                is_first = own[0] is min(self._asked, key=_number_of)
-                if is_first and self._n_asking >= self._n_models:
-                    self._begin()
-                    self._turn.notify_all()
+                if self._n_asking >= self._n_models and self._asked[0] is own[0]:
+                    self._run()
                 else:
-                    self._turn.wait()
+                    signal.wait()
         return own
 
-    def _begin(self) -> None:
-        asked, self._asked = sorted(self._asked, key=_number_of), []
-        self._n_asking = 0
-        joined = JoinedRound(self._batches_of, asked)
-        for own in asked:
-            own.joined = joined
-        joined.start()
+    def _wake_first(self) -> None:
+        """Have the first model run the rounds if all have asked."""
+        if self._asked and self._n_asking >= self._n_models:
+            self._asked[0].signal.notify()
 
-    def _batches_of(self, asked: Sequence[AskedRound]) -> list[tuple[JoinedModels, list[Any]]]:
+    def _run(self) -> None:
+        """Run rounds of all models until one of them has those that it has asked for."""
+        begun: list[AskedRounds] = []
+        while not (begun or self.has_ended):
+            before = self._joined
+            if before is not None:
+                before.finish()
+            if all(own.error is None for own in self._asked):
+                self._joined = JoinedRound(self._batches_of, self._asked)
+                self._joined.start()
+                # While a GPU grows the next trees.
+                if before is not None and any(own.index > own.first for own in self._asked):
+                    before.collect()
+            begun = [own for own in self._asked if own.are_begun]
+        self._asked = [own for own in self._asked if not own.are_begun]
+        signals = {id(own.signal): own.signal for own in begun}
+        self._n_asking -= len(signals)
+        for signal in signals.values():
+            signal.notify()
+
+    def _batches_of(self, asked: Sequence[AskedRounds]) -> list[tuple[JoinedModels, list[Any]]]:
         """Return rounds in batches of models that can grow together and fit into memory; their
         arrays are kept from round to round as long as no model leaves."""
         by_number = {own.model.number: own for own in asked}
@@ -306,12 +327,17 @@ class RoundsTogether(BoostingRounds):
     number : int
         Of the model among those that meet.
     verbose : bool
+    n_unseen : int
+        The rounds that are asked for at a time, those up to this one, as nobody looks at the model
+        before: no metric is computed, and no callback called.
     joins : hashable
         What it has in common with the models that it can grow with.
+    bounds_values : bool
+        Whether the values of leaves have bounds.
     """
 
-    gradients: GivenGradients
     verbose = False
+    n_unseen = 0
     _numbers = itertools.count()
 
     def __init__(self, training: Training, *others: Any) -> None:
@@ -326,10 +352,12 @@ class RoundsTogether(BoostingRounds):
             *(own.tobytes() for own in of_features), batch_of(params),
         )  # fmt: skip
         self.number = next(self._numbers)
+        self.bounds_values = bool(rules.monotone.any())
+        self._asked: AskedRounds | None = None
 
     def _choose_steps(self, are_rows_watched: bool) -> None:
         training = self.training
-        self.gradients = GivenGradients(training, training.loss.n_outputs)
+        self.gradients = Gradients(training, training.loss.n_outputs)
         self._growth = TreeGrowth(training, self.gradients)
         self.sampler = RowSampler(training, self.gradients)
         self._leaf_values = LeafValues(training, self.gradients)
@@ -362,23 +390,28 @@ class RoundsTogether(BoostingRounds):
         return takes_newton_steps(self.training.loss)
 
     def start(self, index: int) -> Any:
-        meeting = meeting_here.get()
-        return super().start(index) if meeting is None else meeting.wait_for([self], index)[0]
+        meeting, asked = meeting_here.get(), self._asked
+        if meeting is None:
+            return super().start(index)
+        if asked is None or not asked.first <= index < asked.end:
+            (asked,) = meeting.wait_for([self], index, max(index + 1, self.n_unseen))
+        self._asked = asked
+        return asked
 
-    def finish(self, started: Any) -> GrownRound:
-        if not isinstance(started, AskedRound):  # of a model that is alone
-            self._forget_means([self.training.rows, *self.others])
-            return super().finish(started)
-        if started.joined is not None:
-            started.joined.finish()
-        if started.error is not None:
-            raise started.error
-        if not started.trees:
-            raise RuntimeError(f"Round {started.index} of models that grow together has no trees.")
-        self.end(started.round)
-        return GrownRound(started.index, started.trees)
+    def finish(self, started: Any) -> Any:
+        if isinstance(started, AskedRounds):
+            started.finish_next()
+            return started
+        self._forget_means([self.training.rows, *self.others])  # of a model that is alone
+        return super().finish(started)
 
-    def growing(self, asked: AskedRound, table: int) -> ModelTrees:
+    def settle(self, finished: Any) -> None:
+        if isinstance(finished, AskedRounds):
+            index = finished.first + finished.n_settled
+            finished = GrownRound(index, finished.settle_next())
+        super().settle(finished)
+
+    def growing(self, asked: AskedRounds, table: int) -> ModelTrees:
         """Return what the trees of a round grow on, with the number of the model's table."""
         training, sample = self.training, asked.round.sample
         draws, params = training.draws(asked.round, self.outputs), params_of(training, sample)
@@ -389,45 +422,28 @@ class RoundsTogether(BoostingRounds):
         largest = round_.loss.largest_step(round_.rate)
         return StepLimits(params.l2, params.min_sum_hessian, largest)
 
-    def take(self, asked: AskedRound, trees: Any, values: Any) -> None:
-        """Take the trees of a round, whose values may be known."""
-        batch = Batch(self.outputs, asked.totals, trees, values)
-        asked.trees = self._leaf_values.trees(asked.round, batch)
+    def take(
+        self, asked: AskedRounds, trees: Any, values: Sequence[NodeValues]
+    ) -> list[NodeValues]:
+        """Return the values of the trees of a round, of which the Newton steps may be known."""
+        batch = Batch(self.outputs, asked.totals, trees, values or None)
+        return [tree.values for tree in self._leaf_values.trees(asked.round, batch)]
 
-    def add_to_training_rows(self, trees: list[OutputTree]) -> None:
-        self._forget_means([self.training.rows])
-        self._updates.add_to_training_rows(trees)
-
-    def add_to_others(self, trees: list[OutputTree], n_done: int) -> None:
-        """Add trees to the evaluation sets but the first ``n_done``, which have got them."""
+    def add_by_itself(self, trees: list[OutputTree], n_done: int, to_training_rows: bool) -> None:
+        """Add trees to the evaluation sets but the first ``n_done``, which have got them, and maybe
+        to the training rows."""
         others = self.others[n_done:]
+        updates = Updates(self.training, others)
+        if to_training_rows:
+            self._forget_means([self.training.rows])
+            updates.add_to_training_rows(trees)
         self._forget_means(others)
-        Updates(self.training, others).add_to_others(trees)
+        updates.add_to_others(trees)
 
     def _forget_means(self, of_rows: Sequence[TrainingRows]) -> None:
         """Have the means of the round be computed for this model alone."""
         for rows in of_rows:
             rows.mean_of_loss = None
-
-
-class GivenGradients(Gradients):
-    """Gradients of which those of the next round may have been computed with other models', before
-    and after those of a sample have got their factors."""
-
-    given: Sequence[Totals] | None = None
-    scaled: Sequence[Totals] | None = None
-
-    def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
-        found, self.scaled = self.scaled, None
-        if found is None:
-            return super()._scale(round_, n_outputs)
-        for own in found:
-            round_.loss.check_totals(own, round_)
-        return found
-
-    def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
-        found, self.given = self.given, None
-        return super()._fill(round_, outputs, update) if found is None else found
 
 
 def _can_stack(
@@ -452,5 +468,5 @@ def _codes_of(model: RoundsTogether) -> Codes:
     return cast(Codes, model.training.rows.codes)
 
 
-def _number_of(asked: AskedRound) -> int:
+def _number_of(asked: AskedRounds) -> int:
     return asked.model.number

@@ -28,7 +28,9 @@ from ...runtime.cuda.target import (
     launch,
     upload,
 )
-from ...runtime.dtypes import Codes, NodeValues, Scales, Totals, TreeRecords
+from ...runtime.dtypes import Codes, NodeValues, Scales, Totals
+from ...scalars.primitives import vectorise
+from ...scalars.rng import draw
 from ...statistics.add_leaf_values import add_values_of_trees
 from ...statistics.cuda.gradients import (
     launch_gradients,
@@ -47,10 +49,12 @@ from ...statistics.cuda.totals import DeviceTotals
 from ...statistics.ordered_sums import ordered_sums
 from ...statistics.quantise import scales_for
 from ..many_models import ModelTrees, StackedTables, StepLimits, lines_of
-from ..reference.many_models import tree_keys
 
 i64, u32, f32, f64 = np.int64, np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
+_draw = vectorise(draw)
+NODES = GrownTrees._fields[:-1]
+"""All arrays of trees but ``leaf``."""
 
 
 @kernel
@@ -75,16 +79,16 @@ def scale_sampled(g, h, rows, factors, own_lines, sizes):
 class TreesOfModel:
     """The ``GrownTrees`` of a model, a part of a batch that may still be growing."""
 
-    def __init__(self, batch: GrowingTrees, own: slice, n_rows: int) -> None:
-        self.batch, self._own, self.n_rows = batch, own, n_rows
+    def __init__(self, batch: GrowingTrees, lines: slice, n_rows: int) -> None:
+        self.batch, self.lines, self.n_rows = batch, lines, n_rows
 
     @property
     def early_leaf(self) -> Array:
-        return self.batch.early_leaf[self._own, : self.n_rows]
+        return self.batch.early_leaf[self.lines, : self.n_rows]
 
     @property
     def leaf(self) -> Array:
-        return self.batch.leaf[self._own, : self.n_rows]
+        return self.batch.leaf[self.lines, : self.n_rows]
 
     @property
     def most_nodes(self) -> int:
@@ -97,12 +101,23 @@ class TreesOfModel:
         self.batch.settle()
 
     def __getattr__(self, name: str) -> Any:
-        if name not in GrownTrees._fields:
+        if name not in NODES:
             raise AttributeError(name)
-        offset = self.batch.offset[self._own.start : self._own.stop + 1]
-        if name == "offset":
-            return offset - offset[0]
-        return getattr(self.batch, name)[offset[0] : offset[-1]]
+        (nodes,) = nodes_of_models([self])
+        vars(self).update(zip(NODES, nodes, strict=False))  # where they are found from now on
+        return vars(self)[name]
+
+
+def nodes_of_models(trees: Sequence[TreesOfModel]) -> list[GrownTrees]:
+    batch, found = trees[0].batch, []
+    offset, arrays = batch.offset, [getattr(batch, name) for name in NODES[1:]]
+    ends = offset.tolist()
+    for own in trees:
+        lines = own.lines
+        begin, end = ends[lines.start], ends[lines.stop]
+        of_model = offset[lines.start : lines.stop + 1] - begin
+        found.append(GrownTrees(of_model, *[array[begin:end] for array in arrays], leaf=None))
+    return found
 
 
 def stack_tables(tables: Sequence[Codes], n_bins: Sequence[np.ndarray]) -> StackedTables:
@@ -124,47 +139,39 @@ def grow_models(
 ) -> list[TreesOfModel]:
     lines = lines_of([len(model.totals) for model in models])
     params = [model.params for model in models for _ in model.totals]
-    records, own_trees, sizes = _records_of(stack, g, h, models)
+    own_trees, keys = _trees_of(stack, models)
+    n_rows, samples = own_trees[:, N_ROWS].tolist(), [own.rows for own in models if own.rows.size]
+    rows = array_namespace(g).concat(samples) if samples else empty(0, np.int32)
+    totals = [each for model in models for each in model.totals]
+    scales = [scales_for(each, n) for each, n in zip(totals, n_rows, strict=True)]
+    records, on_gpu = quantise_models(g, h, rows, own_trees, scales)
     # Bins behind the last one of a table hold no rows: a split at one of them is that at the last
     # bin again, with a higher number, which loses the tie.
     n_bins = np.max(stack.n_bins, axis=0)
-    keys = np.array([key for model in models for key in tree_keys(model)], np.uint64)
-    frontier = _frontier_of(sizes, keys, models, n_bins, rules)
+    frontier = _frontier_of(own_trees[:, SIZE], keys, models, n_bins, rules)
     # Whichever thread grows the batch: the models of an owner take turns.
     batch = start(
-        cast(Codes, stack.codes), n_bins, records, frontier, params, ("models", owner), own_trees,
+        cast(Codes, stack.codes), n_bins, records, frontier, params, ("models", owner), on_gpu,
         int(g.shape[1]),
     )  # fmt: skip
-    n_rows = [table.rows.shape[0] for table in stack.tables]
-    pairs = zip(lines, models, strict=True)
-    return [TreesOfModel(batch, own, n_rows[model.table]) for own, model in pairs]
+    return [TreesOfModel(batch, own, n_rows[own.start]) for own in lines]
 
 
-def _records_of(
-    stack: StackedTables, g: Array, h: Array, models: Sequence[ModelTrees]
-) -> tuple[TreeRecords, Array, np.ndarray]:
-    """Return the records of all trees, ``own_trees`` on the device (see ``quantise_models``), and
-    how many records each tree has."""
-    places = lines_of([table.rows.shape[0] for table in stack.tables])
-    samples = [model.rows for model in models if model.rows.shape[0] > 0]
-    rows = array_namespace(g).concat(samples) if samples else empty(0, np.int32)
-    of_trees: list[tuple[int, ...]] = []
-    scales, begin = [], 0
-    for model in models:
-        place = places[model.table]
-        n_rows = place.stop - place.start
-        size, own_begin = n_rows, -1
-        if model.rows.shape[0] > 0:
-            size, own_begin = model.rows.shape[0], begin
-            begin += size
-        rounding, _, first = model.draws
-        of_trees += [
-            (rounding, first + i, size, own_begin, place.start, n_rows)
-            for i in range(len(model.totals))
-        ]
-        scales += [scales_for(own, n_rows) for own in model.totals]
-    own_trees = np.array(of_trees, np.int64)
-    return *quantise_models(g, h, rows, own_trees, scales), own_trees[:, SIZE]
+def _trees_of(stack: StackedTables, models: Sequence[ModelTrees]) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``own_trees`` of ``quantise_models``, and the keys of all trees."""
+    of_models = np.array([(*own.draws, own.table, own.rows.shape[0]) for own in models])
+    counts = [len(own.totals) for own in models]
+    n_sampled = of_models[:, -1]
+    begin = np.where(n_sampled > 0, np.cumsum(n_sampled) - n_sampled, -1)
+    rounding, tree, number, table, n_sampled, begin = np.repeat(
+        np.column_stack([of_models, begin]), counts, axis=0
+    ).T
+    number = number + np.concatenate([np.arange(n) for n in counts])
+    first_rows = stack.first_rows
+    n_rows = np.diff(first_rows)
+    size = np.where(n_sampled > 0, n_sampled, n_rows[table])
+    own_trees = np.column_stack([rounding, number, size, begin, first_rows[table], n_rows[table]])
+    return own_trees, _draw(tree.astype(np.uint64), number.astype(np.uint64))
 
 
 def _frontier_of(
@@ -276,37 +283,31 @@ def leaves_of_models(trees: Sequence[TreesOfModel]) -> Array:
     return trees[0].batch.leaf
 
 
-def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
-    begins = np.cumsum([0, *(own.rows.shape[0] for own in sets)]).tolist()
+def stack_sets(sets: Sequence[Codes]) -> StackedTables:
     if len(sets) == 1:
-        return list(sets), begins[:-1]
-    xp = array_namespace(sets[0].rows)
-    rows = xp.concat([own.rows for own in sets])
-    return [Codes(rows, sets[0].columns[:, :0])], begins[:-1]
+        return StackedTables(tuple(sets), sets[0])
+    rows = array_namespace(sets[0].rows).concat([own.rows for own in sets])
+    return StackedTables(tuple(sets), Codes(rows, sets[0].columns[:, :0]))
 
 
 def add_to_sets(
-    sets: Sequence[Codes],
-    set_of: Sequence[tuple[int, int, int]],
+    stack: StackedTables,
+    set_of: Sequence[tuple[int, int]],
     raw: Array,
     trees: Sequence[TreesOfModel],
     values: Sequence[Sequence[NodeValues]],
     factors: Sequence[float],
 ) -> None:
-    grown, flat = trees[0].batch, [own for of_model in values for own in of_model]
-    own_trees = np.zeros((len(flat), N_OF_TREE), np.int64)
-    counts = [len(of_model) for of_model in values]
-    for own, (_, first_row, n) in zip(lines_of(counts), set_of, strict=True):
-        own_trees[own, FIRST_ROW], own_trees[own, N_ROWS] = first_row, n
-    xp = array_namespace(raw)
-    leaf = xp.full(raw.shape, -1, dtype=xp.int32)
-    (codes,) = sets
+    grown, counts = trees[0].batch, [len(of_model) for of_model in values]
+    number, n_rows = np.repeat(np.array(set_of), counts, axis=0).T
+    own_trees = np.zeros((number.size, N_OF_TREE), np.int64)
+    own_trees[:, FIRST_ROW], own_trees[:, N_ROWS] = stack.first_rows[number], n_rows
+    leaf = array_namespace(raw).full(raw.shape, -1, dtype=np.int32)
     traverse_codes(
-        codes, grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
-        grown.right, leaf, grown.left_codes, upload(own_trees)[0],
+        cast(Codes, stack.codes), grown.offset, grown.feature, grown.bin, grown.missing_left,
+        grown.left, grown.right, leaf, grown.left_codes, upload(own_trees)[0],
     )  # fmt: skip
-    of_trees = [f for f, n in zip(factors, counts, strict=True) for _ in range(n)]
-    add_values_of_trees(raw, leaf, flat, of_trees)
+    _add_values(raw, leaf, values, factors)
 
 
 def find_leaves_of_models(
@@ -325,6 +326,12 @@ def add_values_of_models(
     values: Sequence[Sequence[NodeValues]],
     factors: Sequence[float],
 ) -> None:
-    flat = [own for of_model in values for own in of_model]
+    _add_values(raw, trees[0].batch.leaf, values, factors)
+
+
+def _add_values(
+    raw: Array, leaf: Array, values: Sequence[Sequence[NodeValues]], factors: Sequence[float]
+) -> None:
+    """Add the values of the trees of each model, times its factor."""
     of_trees = [f for f, of_model in zip(factors, values, strict=True) for _ in of_model]
-    add_values_of_trees(raw, trees[0].batch.leaf, flat, of_trees)
+    add_values_of_trees(raw, leaf, [own for of_model in values for own in of_model], of_trees)

@@ -193,6 +193,11 @@ def _scaled(statistics: Array, rows: Array, factors: Array) -> tuple[float, floa
     return float(largest), float(total)
 
 
+def nodes_of_models(trees: Sequence[GrownTrees]) -> list[GrownTrees]:
+    nothing: Any = None
+    return [own._replace(leaf=nothing) for own in trees]
+
+
 def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
     if len(trees) == 1:
         return trees[0].leaf
@@ -205,28 +210,28 @@ def leaves_of_models(trees: Sequence[GrownTrees]) -> Array:
     return xp.concat(lines)
 
 
-def stack_sets(sets: Sequence[Codes]) -> tuple[list[Codes], list[int]]:
-    return list(sets), [0] * len(sets)
+def stack_sets(sets: Sequence[Codes]) -> StackedTables:
+    return StackedTables(tuple(sets), None)
 
 
 def add_to_sets(
-    sets: Sequence[Codes],
-    set_of: Sequence[tuple[int, int, int]],
+    stack: StackedTables,
+    set_of: Sequence[tuple[int, int]],
     raw: Array,
     trees: Sequence[GrownTrees],
     values: Sequence[Sequence[NodeValues]],
     factors: Sequence[float],
 ) -> None:
     xp, lines = array_namespace(raw), lines_of([len(of_model) for of_model in values])
-    for grown, own, (number, _, n), of_model, factor in zip(
+    for grown, own, (number, n), of_model, factor in zip(
         trees, lines, set_of, values, factors, strict=True
     ):
         if n == 0:
             continue
         leaf = xp.full((own.stop - own.start, n), -1, dtype=xp.int32, device=device(raw))
         traverse_codes(
-            sets[number], grown.offset, grown.feature, grown.bin, grown.missing_left, grown.left,
-            grown.right, leaf, grown.left_codes,
+            stack.tables[number], grown.offset, grown.feature, grown.bin, grown.missing_left,
+            grown.left, grown.right, leaf, grown.left_codes,
         )  # fmt: skip
         add_values_of_trees(raw[own, :n], leaf, of_model, [factor] * len(of_model))
 

@@ -122,10 +122,12 @@ class GrowingTrees:
     ) -> None:
         self._frontier = frontier
         self._params = params
+        # A bound of the nodes of each tree, known before it has grown.
+        self.most_nodes = most_nodes(frontier, params)
         self._behind: list[Callable[[], None]] = []
         self.own_trees = own_trees
         self.early_leaf, self._wait = workspace.start(
-            codes, records, frontier, params, own_trees, n_rows
+            codes, records, frontier, params, own_trees, n_rows, self.most_nodes
         )
 
     def launch_behind(self, start: Callable[[], None]) -> None:
@@ -154,22 +156,28 @@ class GrowingTrees:
     def _grown(self) -> GrownTrees:
         leaf = self.leaf
         # Of the settings only the limit of leaves decides which nodes trees have in the end.
-        found = {own.max_leaves: finished(self._frontier, own) for own in self._params}
+        limits = {own.max_leaves: own for own in self._params}
+        found = {n: finished(self._frontier, own) for n, own in limits.items()}
+        del self._frontier  # which is large
         trees = next(iter(found.values()))
         if len(found) > 1:
             trees = _joined([found[own.max_leaves] for own in self._params])
         return trees._replace(leaf=leaf)
 
-    @property
-    def most_nodes(self) -> int:
-        """A bound of the nodes of each tree, known before it has grown."""
-        sizes = self._frontier.trees["end"] - self._frontier.trees["begin"]
-        return max(map(fr.most_nodes, self._params, sizes.tolist()))
-
     def __getattr__(self, name: str) -> Any:
         if name not in GrownTrees._fields:
             raise AttributeError(name)
         return getattr(self._grown, name)
+
+
+def most_nodes(frontier: Frontier, params: Sequence[GrowthParams]) -> int:
+    """Return the most nodes that one of the finished trees has."""
+    sizes = (frontier.trees["end"] - frontier.trees["begin"]).tolist()
+    limits = {
+        (own.max_leaves, own.max_depth, own.min_samples_leaf, n): own
+        for own, n in zip(params, sizes, strict=True)
+    }
+    return max(fr.most_nodes(own, n) for (*_, n), own in limits.items())
 
 
 def _joined(batches: Sequence[GrownTrees]) -> GrownTrees:
@@ -278,6 +286,11 @@ class Workspace:
         lines = DRAWING_THREADS if self.samples else 0
         self.allowed = empty((n_looked if self.samples else 0, n_features), np.uint8)
         self.scratch = empty((lines, n_features), np.int64), empty((lines, n_features), np.uint64)
+        # The blocks that open nodes, and those that search for splits; each costs the host as much
+        # as a part of a launch.
+        self.n_opening = blocks_for(1 + multiprocessors())
+        self.n_searching = blocks_for(n_items, 32)
+        self.share = fair_share()
         self.n_grown = 0
 
     def start(
@@ -288,8 +301,9 @@ class Workspace:
         params: Sequence[GrowthParams],
         own_trees: Array | None,
         n_rows: int,
+        most_nodes: int,
     ) -> tuple[Array, Callable[[], bool]]:
-        """Launch the growth of a batch.
+        """Launch the growth of a batch, of trees with at most so many nodes.
 
         Returns
         -------
@@ -304,8 +318,7 @@ class Workspace:
         buffers = records.words.reshape(-1), self.spare
         roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
         sizes = frontier.trees["end"] - frontier.trees["begin"]
-        types = {fr.leaf_type(own, n) for own, n in set(zip(params, sizes.tolist(), strict=True))}
-        leaf = empty((sizes.size, n_rows), max(types, key=lambda own: own.itemsize))
+        leaf = empty((sizes.size, n_rows), np.uint16 if most_nodes <= fr.NO_LEAF else np.int32)
         if sizes.sum() < leaf.size:  # of samples, or of models with fewer rows than others
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
@@ -351,16 +364,15 @@ class Workspace:
     def open_nodes(self, roots: tuple[Array, Array] | None) -> None:
         """Make children of the partitioned nodes, or the roots, and plan their histograms."""
         # One block opens nodes, the others clear the histograms that are added up next.
-        blocks = blocks_for(1 + multiprocessors())
         if roots is None:
             launch(
-                open_nodes, blocks, BLOCK,
-                *self.tables, self.entries, LEAST_TILE, fair_share(), self.least_counted,
+                open_nodes, self.n_opening, BLOCK,
+                *self.tables, self.entries, LEAST_TILE, self.share, self.least_counted,
             )  # fmt: skip
         else:
             launch(
-                open_roots, blocks, BLOCK,
-                *self.tables, *roots, self.entries, LEAST_TILE, fair_share(), self.least_counted,
+                open_roots, self.n_opening, BLOCK,
+                *self.tables, *roots, self.entries, LEAST_TILE, self.share, self.least_counted,
             )  # fmt: skip
 
     def add_histograms(self, codes: Codes, buffers: tuple[Array, Array]) -> None:
@@ -377,7 +389,7 @@ class Workspace:
                 x.looked, x.counts, *self.scratch, self.allowed,
             )  # fmt: skip
         launch(
-            self.search_kernel, blocks_for(self.found[0].shape[0], 32), candidates.BLOCK,
+            self.search_kernel, self.n_searching, candidates.BLOCK,
             codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules,
             x.state, x.looked, x.limits, self.allowed, *self.found,
         )  # fmt: skip
@@ -385,7 +397,7 @@ class Workspace:
     def choose(self, choosing: Any) -> None:
         """Note the best split of each node, choose the nodes to open, and plan their partition."""
         launch(
-            choosing, blocks_for(1), BLOCK,
+            choosing, 1, BLOCK,
             *self.tables, *self.found, self.n_bins.shape[0], self.least_counted,
         )  # fmt: skip
 
@@ -398,7 +410,7 @@ class Workspace:
 
     def number(self) -> None:
         """Number the leaves and plan their tiles, if growth is done."""
-        launch(number_leaves, blocks_for(1), BLOCK, *self.tables, LEAST_TILE, fair_share())
+        launch(number_leaves, 1, BLOCK, *self.tables, LEAST_TILE, self.share)
 
     def scatter(
         self, buffers: tuple[Array, Array], leaf: Array, own_trees: Array | None = None

@@ -150,6 +150,7 @@ class Arena:
         self._begin = dict(zip(order, begins, strict=False))
         self._n_written = self._begin[names[0]]
         self._memory = empty(begins[-1], np.uint8)
+        self._params: Sequence[GrowthParams] = ()
         views = {}
         for name, (dtype, size) in kinds.items():
             views[name] = records_in(self._memory, self._begin[name], dtype, size)
@@ -181,12 +182,15 @@ class Arena:
 
     def write(self, frontier: Frontier, params: Sequence[GrowthParams]) -> None:
         """Copy a new batch to the device, with the settings of each tree."""
+        if params != self._params:  # those of most batches are the same
+            self._params = params
+            self._written_params = np.array([tuple(own) for own in params], PARAMS)
         host = np.zeros(self._n_written, np.uint8)
         written = {
             "trees": frontier.trees,
             "rules": frontier.rules,
             "members": frontier.members,
-            "params": np.array([tuple(own) for own in params], PARAMS),
+            "params": self._written_params,
         }
         for name, table in written.items():
             begin = self._begin[name]

@@ -31,13 +31,14 @@ from ...runtime.cuda.target import (
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...scalars.gain import limited_value
 from ...scalars.lazy_jit import lazy_property
-from ...scalars.primitives import mul
+from ...scalars.primitives import mul, vectorise
 from ...scalars.rounding import nearest
-from ...statistics.cuda.totals import on_device
+from ...statistics.cuda.totals import on_device, on_host
 from ...statistics.quantise import fixed_point_scales
-from ..newton_steps import steps_of_sums
+from ..newton_steps import add_children
 
 i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
+_limited_value = vectorise(limited_value)
 
 BLOCK = block_size(256)
 LIMB = i64(17)
@@ -258,12 +259,29 @@ class Steps:
 
         trees.launch_behind(start)
 
-    def of_tree(self, i: int) -> NodeValues:
-        """Wait for the values of a tree's nodes."""
-        self._trees.settle()
-        sums = self._sums.wait()[i, :-1]
-        tree = min(i, self._trees.early_leaf.shape[0] - 1)
-        return steps_of_sums(self._trees, tree, sums, self._scales[i], *self._how[i])
+    @lazy_property
+    def of_lines(self) -> list[NodeValues]:
+        """The values of the nodes of each tree, or of the lines of the only one, for which the host
+        waits."""
+        trees, how, n_lines = self._trees, np.array(self._how), len(self._how)
+        sizes, left, right = np.diff(trees.offset), trees.left, trees.right
+        if sizes.size < n_lines:
+            sizes, left, right = (np.tile(own, n_lines) for own in (sizes, left, right))
+        ends = np.cumsum(sizes)
+        line, first = np.repeat(np.arange(n_lines), sizes), np.repeat(ends - sizes, sizes)
+        sums = self._sums.wait()[line, np.arange(line.size) - first]
+        # All nodes as if they were those of one tree: children have higher numbers.
+        add_children(
+            *(np.where(own < 0, -1, own + first).astype(np.int32) for own in (left, right)), sums
+        )
+        scale, (l2, least, largest) = on_host(self._scales)[line], how[line].T
+        with np.errstate(all="ignore"):  # as in compiled code
+            hessian = sums[:, 1] / scale[:, 1]
+            value = _limited_value(
+                sums[:, 0] / scale[:, 0], np.maximum(hessian, least), l2, largest
+            )
+        places = zip([0, *ends.tolist()], ends.tolist(), strict=False)
+        return [NodeValues(value[begin:end], hessian[begin:end]) for begin, end in places]
 
 
 class FetchedNodeValues:
@@ -274,17 +292,13 @@ class FetchedNodeValues:
         self.lines, self.line = steps.values, i
         self._steps = steps
 
-    @lazy_property
-    def _values(self) -> NodeValues:
-        return self._steps.of_tree(self.line)
-
     @property
     def value(self) -> np.ndarray:
-        return self._values.value
+        return self._steps.of_lines[self.line].value
 
     @property
     def hessian(self) -> np.ndarray:
-        return self._values.hessian
+        return self._steps.of_lines[self.line].hessian
 
 
 def newton_steps(

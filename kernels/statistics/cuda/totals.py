@@ -46,10 +46,11 @@ class Measured:
             for first in (QUANTISING, FIXED_POINT)
         }
 
-    def numbers(self, first: int, width: int, output: int) -> np.ndarray:
-        """Wait for ``width`` numbers of an output, from the constant ``first`` on."""
-        begin = first * self.n_outputs + output * width
-        return self.fetched.wait()[begin : begin + width]
+    def numbers(self, first: int, width: int) -> np.ndarray:
+        """Wait for ``width`` numbers of each output, from the constant ``first`` on: float64 of
+        shape (n_outputs, width)."""
+        begin = first * self.n_outputs
+        return self.fetched.wait()[begin : begin + self.n_outputs * width].reshape(-1, width)
 
 
 class DeviceTotals:
@@ -65,10 +66,10 @@ class DeviceTotals:
         return self._measured.fetched.is_here
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self._measured.numbers(MAX_G, QUANTISING, self._output).tolist())
+        return iter(self._measured.numbers(MAX_G, QUANTISING)[self._output].tolist())
 
     def __getitem__(self, entry: int) -> float:
-        return float(self._measured.numbers(MAX_G, QUANTISING, self._output)[entry])
+        return float(self._measured.numbers(MAX_G, QUANTISING)[self._output, entry])
 
     max_g = property(lambda self: self[MAX_G])
     sum_g = property(lambda self: self[SUM_G])
@@ -98,12 +99,17 @@ class DeviceScales:
         self._measured, self._first = measured, first
 
     @property
+    def numbers(self) -> np.ndarray:
+        """Those of all lines, for which the host waits."""
+        return self._measured.numbers(self._first, 2)
+
+    @property
     def g(self) -> float:
-        return float(self._measured.numbers(self._first, 2, self.line)[0])
+        return float(self.numbers[self.line, 0])
 
     @property
     def h(self) -> float:
-        return float(self._measured.numbers(self._first, 2, self.line)[1])
+        return float(self.numbers[self.line, 1])
 
 
 def on_device(scales: Sequence[Scales | DeviceScales]) -> Array:
@@ -122,6 +128,15 @@ def on_device(scales: Sequence[Scales | DeviceScales]) -> Array:
     return found
 
 
+def on_host(scales: Sequence[Scales | DeviceScales]) -> np.ndarray:
+    """Return scales as ``on_device`` does, but for the host, which waits for them."""
+    if neighbours(scales) is None:
+        return np.array([[own.g, own.h] for own in scales])
+    first = scales[0].line
+    found: np.ndarray = scales[0].numbers[first : first + len(scales)]
+    return found
+
+
 def values_on_device(values: NodeValues) -> Array:
     """Return values of nodes as the kernels read them: float64, shape (n_nodes,) or longer."""
     found = neighbours([values])  # Newton steps that the host has not fetched
@@ -131,9 +146,11 @@ def values_on_device(values: NodeValues) -> Array:
 def neighbours(entries: Sequence[Any]) -> Array | None:
     """Return the lines of an array on the device that hold entries, in their order; None where they
     are not in lines beside each other."""
-    lines, first = getattr(entries[0], "lines", None), getattr(entries[0], "line", 0)
-    for i, entry in enumerate(entries):
-        if lines is None or getattr(entry, "lines", None) is not lines or entry.line != first + i:
+    lines = getattr(entries[0], "lines", None)
+    if lines is None:
+        return None
+    first = entries[0].line
+    for i, entry in enumerate(entries, first):
+        if getattr(entry, "lines", None) is not lines or entry.line != i:
             return None
-    whole = lines is None or len(entries) == lines.shape[0]
-    return lines if whole else lines[first : first + len(entries)]
+    return lines if len(entries) == lines.shape[0] else lines[first : first + len(entries)]

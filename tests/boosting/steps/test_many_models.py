@@ -26,7 +26,12 @@ from gpuens import (
 )
 from gpuens.boosting.rounds import BoostingRounds
 from gpuens.boosting.steps import joined_models, joined_round, many_models, plain
-from gpuens.boosting.steps.many_models import RoundsTogether, meeting_here, run_together
+from gpuens.boosting.steps.many_models import (
+    Meeting,
+    RoundsTogether,
+    meeting_here,
+    run_together,
+)
 from gpuens.devices.placement import Device
 from gpuens.losses import ArrayLoss, CustomLoss, Loss, names
 from gpuens.tuning import boosting as searching
@@ -491,11 +496,49 @@ def test_ctrl_c_ends_all():
     assert not hasattr(models[0], "forest_")
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The first round of each wait, and the one behind the last, by ``n_unseen`` of the model."""
+    waits, wait_for = {}, Meeting.wait_for
+
+    def noted(meeting, models, first, end):
+        waits.setdefault(models[0].n_unseen, []).append((first, end))
+        return wait_for(meeting, models, first, end)
+
+    monkeypatch.setattr(Meeting, "wait_for", noted)
+    return waits
+
+
+def test_a_model_waits_once_for_rounds_that_nobody_looks_at(asked, grown):
+    """Beside one whose callback is called after each."""
+    models = [boosting(random_state=k, n_estimators=k, subsample=0.7) for k in (2, 3, 5)]
+    seen = boosting(callbacks=[lambda state: None])
+    alone = [fit() for fit in fits_of(map(clone, [*models, seen]), "numbers", "rows")]
+    require_equal(run_together(fits_of([*models, seen], "numbers", "rows"), 4), alone)
+    assert asked == {2: [(0, 2)], 3: [(0, 3)], 5: [(0, 5)], 0: [(k, k + 1) for k in range(4)]}
+    assert grown == [4, 4, 3, 2, 1]
+
+
+def test_one_of_the_rounds_that_nobody_looks_at_fails(asked):
+    """The others go on."""
+
+    def schedule(index):
+        if index == 2:
+            raise ZeroDivisionError("a schedule fails")
+        return 0.5
+
+    models = [boosting(learning_rate=schedule), boosting(n_estimators=7)]
+    errors = errors_of(models)
+    assert [type(error) for error in errors] == [ZeroDivisionError, type(None)]
+    assert asked == {4: [(0, 4)], 7: [(0, 7)]}
+    require_equal(models[1:], [boosting(n_estimators=7).fit(X, TARGET)])
+
+
 def test_the_first_error_is_raised():
     """However the threads of those that it ends are switched."""
 
     def wait(number):
-        meeting_here.get().wait_for([SimpleNamespace(number=number)], 0)
+        meeting_here.get().wait_for([SimpleNamespace(number=number)], 0, 1)
 
     def fail():
         time.sleep(0.001)
@@ -547,18 +590,19 @@ def test_what_fails_for_all_is_an_error_of_each(monkeypatch, name):
 def test_the_error_of_a_model_is_its_own(monkeypatch, name):
     step = getattr(RoundsTogether, name)
 
-    def failing(self, asked, *args, **how):
+    def failing(self, *args, **how):
         if self.training.settings.params.max_depth == 2 and self.failed > 1:
             raise ZeroDivisionError("a loss fails")
         self.failed += 1
-        return step(self, asked, *args, **how)
+        return step(self, *args, **how)
 
     monkeypatch.setattr(RoundsTogether, "failed", 0, raising=False)
+    # Bounded values are each model's own.
+    models = [boosting(max_depth=depth, monotonic_cst=[1, 0, 0, 0, 0]) for depth in (3, 2, 4)]
+    alone = [clone(model).fit(X, TARGET) for model in models[::2]]
     monkeypatch.setattr(RoundsTogether, name, failing)
-    models = [boosting(max_depth=depth) for depth in (3, 2, 4)]
     errors = errors_of(models)
     assert [type(error) for error in errors] == [type(None), ZeroDivisionError, type(None)]
-    alone = [boosting(max_depth=depth).fit(X, TARGET) for depth in (3, 4)]
     require_equal([models[0], models[2]], alone)
 
 
