@@ -19,6 +19,7 @@ from .bins import WORD
 from .bounds import MOST_ROWS
 from .cuts import SortedCuts
 from .random_cuts.by_row import RowCuts, row_cuts
+from .random_cuts.small_subtrees import SubtreeLanes, subtree_lanes
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
@@ -108,6 +109,7 @@ class ThreadScratch(NamedTuple):
     codes: np.ndarray
     numbers: np.ndarray
     row_cuts: RowCuts
+    lanes: SubtreeLanes
     most_entries: int
 
 
@@ -178,6 +180,9 @@ def allocate_rooms(
         codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
         row_cuts=row_cuts(lines, n_features if params.random_splits == 1 else 0),
+        lanes=subtree_lanes(
+            lines, n_features if params.random_splits == 1 else 0, table.codes.dtype
+        ),
         most_entries=entries,
     )
 
@@ -318,6 +323,14 @@ def room_of(thread, n_threads, rooms):
         _own(rooms.codes, thread, n_threads),
         _own(rooms.numbers, thread, n_threads),
         _row_cuts_of(thread, n_threads, rooms.row_cuts),
+        SubtreeLanes(
+            _own(rooms.lanes.codes, thread, n_threads),
+            _own(rooms.lanes.gathered, thread, n_threads),
+            _own(rooms.lanes.number, thread, n_threads),
+            _own(rooms.lanes.records, thread, n_threads),
+            _own(rooms.lanes.node, thread, n_threads),
+            _own(rooms.lanes.inside, thread, n_threads),
+        ),
         rooms.most_entries,
     )
 

@@ -322,7 +322,7 @@ def _place_cut(table, rows, records, stride, k, cuts):
         lowest, highest = table.lower[first + u64(low)], table.upper[first + u64(high)]
         cut = random_cut(lowest, highest, float(i64(bits)))
         own = feature * u64(N_CODES)
-        limit = max(low, min(_last_bin(rows.middle, own, cut), high - 1))
+        limit = max(low, min(last_bin(rows.middle, own, cut), high - 1))
     cuts.cut[k], cuts.missing_left[k] = cut, missing_left
     cuts.last_left[k] = limit
     cuts.also_left[k] = n_bins if missing_left == 1 else limit
@@ -357,7 +357,7 @@ def _highest_known(by_row, records, stride, feature, n_bins):
 
 
 @inlined
-def _last_bin(middle, first, cut):
+def last_bin(middle, first, cut):
     """Return the highest bin whose middle is at most ``cut``, 0 if none is: in as many steps
     whatever the range, so that the searches of several features overlap."""
     code, step = u64(0), u64(N_CODES // 2)
