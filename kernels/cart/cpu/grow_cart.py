@@ -35,7 +35,7 @@ from ..problem import (
 from .finishing import finished
 from .nodes import find_split
 from .parting import part_rows
-from .random_cuts.by_row import middles_of_bins, rows_side_by_side
+from .random_cuts.by_row import N_CODES, middles_of_bins, rows_side_by_side
 from .random_cuts.small_subtrees import (
     ALL,
     MOST_ROWS,
@@ -64,6 +64,8 @@ SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
 WITHOUT_CLASS = u64(2**63 - 1)
+MIDDLE_BYTES = 2**22
+"""Bytes of the middles of bins that may be more than those of the codes."""
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -253,7 +255,7 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
         if n_stacked > 0:
             n_stacked -= 1
             x = stack[n_stacked]
-            if not best_first and suits_lanes(nodes[x], rows, params):
+            if suits_lanes(nodes[x], rows, params):
                 _grow_on_lanes(table, rows, params, work, x, room)
                 continue
             _look_at(table, rows, params, work, x, room)
@@ -351,13 +353,16 @@ def _rows(
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
     codes = table.codes
     by_row, middle = np.empty(0, codes.dtype), np.empty(0)
-    if params.random_splits and codes.itemsize == 1:
-        middle = middles_of_bins(table)
     if _reads_by_row(table, target, records, params, unit):
         if params.random_splits:
             by_row = rows_side_by_side(codes)
         else:
             by_row = np.ascontiguousarray(codes.T).reshape(-1)
+    n_middle = 8 * N_CODES * codes.shape[0]
+    if (unit and codes.itemsize == 1 and n_middle <= max(codes.size, MIDDLE_BYTES)) or (
+        by_row.size and params.random_splits
+    ):
+        middle = middles_of_bins(table)
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
         records, codes.reshape(-1), by_row, middle,

@@ -149,9 +149,9 @@ def allocate_rooms(
     n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
     # Codes of one byte always fit the table; others are sorted where it would leave the caches.
     entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
-    absolute = params.criterion == ABSOLUTE_ERROR
-    # All that look at single rows by their keys.
-    sorts = wide or absolute or params.random_splits == 1
+    absolute, is_random = params.criterion == ABSOLUTE_ERROR, params.random_splits == 1
+    # All that look at single rows by their keys: of random cuts those of categories.
+    sorts = absolute or (bool(is_set.any()) if is_random else wide)
     # Where features are passed over, at nodes of fewer rows than weight.
     screens = not wide and params.max_features >= LEAST_FEATURES and n_statistics == 2
     screens = screens and not absolute and params.random_splits == 0
@@ -180,9 +180,7 @@ def allocate_rooms(
         codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
         row_cuts=row_cuts(lines, n_features if params.random_splits == 1 else 0),
-        lanes=subtree_lanes(
-            lines, n_features if params.random_splits == 1 else 0, table.codes.dtype
-        ),
+        lanes=subtree_lanes(lines, 0 if wide or params.random_splits == 0 else n_features),
         most_entries=entries,
     )
 

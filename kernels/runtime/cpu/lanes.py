@@ -116,42 +116,6 @@ def lanes_left(typingctx, line, first, limit, other):
 
 
 @Intrinsic
-def range_of_lanes(typingctx, line, first, which):
-    """Return the lowest and, 32 bits higher, the highest of the 64 entries of a line from entry
-    ``first`` on that have a bit in ``which``, other than zero."""
-    from llvmlite import ir
-    from numba import types
-
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        number = data.type.pointee
-        vector = ir.VectorType(number, 64)
-        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
-        lanes = builder.load(place, align=1)
-        is_used = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
-        lowest = builder.select(is_used, lanes, ir.Constant(vector, [2**number.width - 1] * 64))
-        highest = builder.select(is_used, lanes, ir.Constant(vector, None))
-        low, high = (
-            builder.zext(builder.call(_of_all_lanes(builder, name, vector), [value]), args[2].type)
-            for name, value in (("umin", lowest), ("umax", highest))
-        )
-        return builder.or_(low, builder.shl(high, ir.Constant(high.type, 32)))
-
-    return types.uint64(line, types.uint64, types.uint64), codegen
-
-
-def _of_all_lanes(builder, name, vector):
-    """Declare LLVM's reduction of a vector."""
-    from llvmlite import ir
-    from numba.core import cgutils
-
-    width = vector.element.width
-    function = ir.FunctionType(vector.element, [vector])
-    full = f"llvm.vector.reduce.{name}.v{vector.count}i{width}"
-    return cgutils.get_or_insert_function(builder.module, function, full)
-
-
-@Intrinsic
 def lanes_equal(typingctx, line, value):
     """Return a bit for each of the first 32 entries of a line that has this value."""
     from numba import types

@@ -5,7 +5,8 @@ vector has them all, and a row costs one load from memory whatever the number of
     row 9    20   5   1   8   2 ...
     lowest   17   5   1   3   2 ...
 
-Rows are the low halves of records.
+Rows are the low halves of records. ``range_of_lanes`` looks at one feature, with a lane for each of
+some rows.
 """
 
 from __future__ import annotations
@@ -116,6 +117,42 @@ def sum_rows(typingctx, codes, first, stride, records, n, limits, others, values
         codes, types.uint64, types.uint64, records, types.uint64, limits, others, values, sums
     )
     return signature, codegen
+
+
+@Intrinsic
+def range_of_lanes(typingctx, line, first, which):
+    """Return the lowest and, 32 bits higher, the highest of the 64 entries of a line from entry
+    ``first`` on that have a bit in ``which``, other than zero."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        number = data.type.pointee
+        vector = ir.VectorType(number, 64)
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        lanes = builder.load(place, align=1)
+        is_used = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
+        lowest = builder.select(is_used, lanes, ir.Constant(vector, [2**number.width - 1] * 64))
+        highest = builder.select(is_used, lanes, ir.Constant(vector, None))
+        low, high = (
+            builder.zext(builder.call(_of_all_lanes(builder, name, vector), [value]), args[2].type)
+            for name, value in (("umin", lowest), ("umax", highest))
+        )
+        return builder.or_(low, builder.shl(high, ir.Constant(high.type, 32)))
+
+    return types.uint64(line, types.uint64, types.uint64), codegen
+
+
+def _of_all_lanes(builder, name, vector):
+    """Declare LLVM's reduction of a vector."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    width = vector.element.width
+    function = ir.FunctionType(vector.element, [vector])
+    full = f"llvm.vector.reduce.{name}.v{vector.count}i{width}"
+    return cgutils.get_or_insert_function(builder.module, function, full)
 
 
 def _data(context, builder, signature, args, k):

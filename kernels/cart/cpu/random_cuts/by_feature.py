@@ -69,7 +69,7 @@ def take_numeric_cut(
         if n <= FEW_ROWS:
             limit = _last_code_below(codes, n_lanes, lower, upper, low, high, cut)
         else:
-            limit = last_bin_below(lower, upper, low, high, cut)
+            limit = _last_bin_below(lower, upper, low, high, cut)
     # The code of rows on the left beside those up to the limit; the limit itself: there is none.
     other = n_bins if missing_left == 1 else limit
     if unit != 0:
@@ -134,7 +134,7 @@ def _middle(lower, upper, code):
 
 @inner
 def _last_code_below(codes, n_lanes, lower, upper, low, high, cut):
-    """Return the highest of a few codes that ``last_bin_below`` may return: all of their middles
+    """Return the highest of a few codes that ``_last_bin_below`` may return: all of their middles
     are read at once, where a search waits for each step's."""
     limit = low
     for i in range(u64(n_lanes)):
@@ -146,7 +146,7 @@ def _last_code_below(codes, n_lanes, lower, upper, low, high, cut):
 
 
 @inner
-def last_bin_below(lower, upper, low, high, cut):
+def _last_bin_below(lower, upper, low, high, cut):
     """Return the highest bin whose middle is at most ``cut``, at least ``low``, below ``high``."""
     size = high - low
     while size > 1:
@@ -325,7 +325,7 @@ def take_random_candidate(
         _draw_categories(groups, n, n_bins, low, high, feature_key, bits[1])
     elif low < high:
         cut = random_cut(lower[low], upper[high], float(i64(bits_0)))
-        limit = last_bin_below(lower, upper, low, high, cut)
+        limit = _last_bin_below(lower, upper, low, high, cut)
     # The sides, and the statistics of the left one.
     last_left, first_right = _part(groups, n, n_bins, limit, is_set, bits[1], missing_left, limits)
     if not is_set and first_right >= 0:

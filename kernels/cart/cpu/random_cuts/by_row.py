@@ -8,7 +8,6 @@ that starting the loops over their rows costs more than the loops.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -126,11 +125,14 @@ def _put_side_by_side(thread, n_threads, barrier, codes, stride, by_row):
 def middles_of_bins(table):
     """Return the number half-way between the ends of each bin, +inf behind the last: a line of
     ``N_CODES`` for each feature."""
-    middle = np.full((table.n_bins.size, N_CODES), np.inf)
-    for f, (begin, end) in enumerate(pairwise(table.begin.tolist())):
-        # Halved before they are added: the sum of two large values could overflow.
-        middle[f, : end - begin] = table.lower[begin:end] * 0.5 + table.upper[begin:end] * 0.5
-    return middle.reshape(-1)
+    middle = np.full(table.n_bins.size * N_CODES, np.inf)
+    first = np.arange(0, middle.size, N_CODES) - table.begin[:-1]
+    place = np.arange(table.lower.size) + np.repeat(first, table.n_bins)
+    # Halved before they are added: the sum of two large values could overflow. A bin from -inf to
+    # inf is the only one, and no search comes here.
+    with np.errstate(invalid="ignore"):
+        middle[place] = table.lower * 0.5 + table.upper * 0.5
+    return middle
 
 
 @inlined

@@ -12,7 +12,10 @@ when the subtree looks at it first, and records are moved once, to their leaf.
     codes of a feature  17   5  17   3   9       3 ... 17, the cut is behind 3
     on the left          0   .   0   1   .       0b01000
 
-This serves two classes by the Gini impurity, where all rows count alike (``RowArrays.unit``).
+This serves codes of one byte and two classes by the Gini impurity, where all rows count alike
+(``RowArrays.unit``). Forests of 100,000 x 10, whose nodes look at 3 features, take 0.85 of the time
+(one thread, AMD EPYC with other work to do); with 5 of 28 features, whose cuts are drawn together
+otherwise, 0.9 to 1.0.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....growth.params import UNLIMITED
 from ....runtime.compilation import fused, inlined, inner
-from ....runtime.cpu.lanes import count_bits, lanes_left, lowest_bit, range_of_lanes
+from ....runtime.cpu.lanes import LANES, chosen, count_bits, lanes_left, lowest_bit
+from ....runtime.cpu.row_lanes import range_of_lanes
 from ....scalars.gain import square
 from ....scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
 from ....scalars.routing import random_cut
@@ -31,7 +36,6 @@ from ..bounds import highest_score
 from ..feature_order import draw_features, put_back
 from ..nodes import note_split, stays_leaf
 from ..scores import MASK, NO_CANDIDATE, heavy_enough, score_of_two_classes
-from .by_feature import last_bin_below
 from .by_row import N_CODES, Limits, last_bin
 
 u64, i64 = np.uint64, np.int64
@@ -39,18 +43,21 @@ u64, i64 = np.uint64, np.int64
 LOW_32 = u64(0xFFFFFFFF)
 S32, S63 = u64(32), u64(63)
 MOST_ROWS = 64
+"""Rows of the largest such node: the bits of a word."""
+FEW_LANES = 8
+"""Rows of a node whose codes are looked at one by one."""
 ALL = u64(0xFFFFFFFFFFFFFFFF)
 
 
 class SubtreeLanes(NamedTuple):
     """One thread's scratch for the rows of a subtree.
 
-    codes : uint8 or uint32, (n_features * MOST_ROWS,)
+    codes : uint8, (n_features * MOST_ROWS,)
         The codes of a feature, a lane for each row.
     gathered : int64, (n_features,)
         The number of the subtree whose codes a feature has.
-    number : int64, (1, ...)
-        The number of the subtree.
+    number : int64, (2,)
+        The number of the subtree, and how many lanes are filled, whole vectors.
     records : uint64, (MOST_ROWS,)
     node : int64, (MOST_ROWS + 1,)
         Nodes that are to be looked at.
@@ -66,12 +73,12 @@ class SubtreeLanes(NamedTuple):
     inside: np.ndarray
 
 
-def subtree_lanes(lines, n_features, dtype):
+def subtree_lanes(lines, n_features):
     """Allocate lines for so many features, by ``lines(shape, dtype)``."""
     return SubtreeLanes(
-        codes=lines(n_features * MOST_ROWS, dtype),
+        codes=lines(n_features * MOST_ROWS, np.uint8),
         gathered=lines(n_features),
-        number=lines(1),
+        number=lines(2),
         records=lines(MOST_ROWS, np.uint64),
         node=lines(MOST_ROWS + 1),
         inside=lines(MOST_ROWS + 1, np.uint64),
@@ -81,14 +88,16 @@ def subtree_lanes(lines, n_features, dtype):
 @inlined
 def suits_lanes(node, rows, params):
     """Return whether everything below a node is grown on lanes."""
-    is_small = node.end - node.begin <= MOST_ROWS
-    return is_small and rows.unit != 0 and params.criterion == GINI and not params.bounded
+    if node.end - node.begin > MOST_ROWS or rows.unit == 0 or rows.middle.size == 0:
+        return False
+    return params.criterion == GINI and not params.bounded and params.max_leaves >= UNLIMITED
 
 
 @inner
 def take_records(records, lanes):
     """Begin a subtree of some records; return the word of those of class 1."""
     lanes.number[0] += 1
+    lanes.number[1] = (records.size + LANES - 1) // LANES * LANES
     ones = u64(0)
     for i in range(u64(records.size)):
         record = records[i]
@@ -123,8 +132,8 @@ def part_on_lanes(table, rows, params, tree_weight, node, statistics, inside, on
         return u64(0)
     limits = Limits(False, params.min_samples_leaf, least_weight)
     left = _best_cut(table, rows, params, limits, node, packed, inside, ones, room)
-    zeros, ones_ = float(zero_weight & MASK), float(one_weight & MASK)
-    parent = (square(zeros) + square(ones_)) / float(packed & MASK)
+    above = square(float(zero_weight & MASK)) + square(float(one_weight & MASK))
+    parent = above / float(packed & MASK)
     note_split(table, params, tree_weight, node, room.found[1], parent)
     return left if node.feature >= 0 else u64(0)
 
@@ -167,13 +176,13 @@ def _best_cut(table, rows, params, limits, node, packed, inside, ones, room):
         cut, limit = np.nan, low
         if low < high:
             begin = table.begin[feature]
-            lower, upper = table.lower[begin:], table.upper[begin:]
-            cut = random_cut(lower[low], upper[high], float(i64(bits)))
-            if rows.middle.size > 0:
-                own = u64(feature * N_CODES)
-                limit = max(low, min(last_bin(rows.middle, own, cut), high - 1))
+            ends = table.lower[begin + low], table.upper[begin + high]
+            cut = random_cut(ends[0], ends[1], float(i64(bits)))
+            own = u64(feature * N_CODES)
+            if n <= FEW_LANES:
+                limit = _last_code(codes, first, inside, rows.middle, own, low, high, cut)
             else:
-                limit = last_bin_below(lower, upper, low, high, cut)
+                limit = max(low, min(last_bin(rows.middle, own, cut), high - 1))
         left = inside & lanes_left(codes, first, u64(limit), u64(other))
         n_left, ones_left = i64(count_bits(left)), i64(count_bits(left & ones))
         score = _score(n_left, ones_left, n, n_ones, rows.unit, limits)
@@ -188,6 +197,20 @@ def _best_cut(table, rows, params, limits, node, packed, inside, ones, room):
     if best.score > NO_CANDIDATE:
         _note_gap(table, inside, best_left, best_missing, best, room.lanes)
     return best_left
+
+
+@inner
+def _last_code(codes, first, inside, middle, own, low, high, cut):
+    """Return the highest of a few codes from ``low`` up to ``high - 1`` whose middle is at most
+    ``cut``: each is looked at by itself, where ``last_bin`` waits for each of its steps."""
+    limit = low
+    while inside != u64(0):
+        code = u64(codes[first + lowest_bit(inside)])
+        # The middle of missing values is infinite.
+        is_left = (middle[own + code] <= cut) & (i64(code) < high) & (i64(code) > limit)
+        limit = chosen(is_left, i64(code), limit)
+        inside &= inside - u64(1)
+    return limit
 
 
 @inlined
@@ -207,14 +230,18 @@ def _gather(column, feature, lanes):
     """Collect a feature's codes of all rows of the subtree, unless they are there."""
     if lanes.gathered[feature] != lanes.number[0]:
         lanes.gathered[feature] = lanes.number[0]
-        _gather_codes(column, lanes.records, u64(feature * MOST_ROWS), lanes.codes)
+        _gather_codes(
+            column, lanes.records, u64(lanes.number[1]), u64(feature * MOST_ROWS), lanes.codes
+        )
 
 
 @inner
-def _gather_codes(column, records, first, codes):
+def _gather_codes(column, records, n_lanes, first, codes):
     # Lanes that have no row keep the rows of the subtree before: any row will do.
-    for i in range(u64(MOST_ROWS)):
-        codes[first + i] = column[records[i] & LOW_32]
+    for i in range(u64(0), n_lanes, u64(LANES)):
+        for lane in range(LANES):
+            place = i + u64(lane)
+            codes[first + place] = column[records[place] & LOW_32]
 
 
 @inlined
