@@ -325,7 +325,7 @@ def test_parity_of_random_cuts_of_many_features(
     equal_trees(same, copies, target, oracle, **settings)
 
 
-@pytest.mark.parametrize("name", ["without limits", "few features", "limits", "heavy leaves"])
+@pytest.mark.parametrize("name", ["three features", "few features", "limits", "heavy leaves"])
 def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name):
     """Trees of some rows of two classes each, at most as many as a word has bits, or one more."""
     sizes = (1, 2, 3, 9, 63, 64, 65, 200) if target.xp is np and not target.simulated else (2, 9)
@@ -341,7 +341,7 @@ def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name):
         rows[rng.permutation(n)[:size]] = 1
     case = problem(X, classes_target(labels, np.full(n, 3)), samples, max_bins=50)
     settings = {"random_splits": 1} | {
-        "without limits": {},
+        "three features": {"max_features": 3},
         "few features": {"max_features": 2, "shuffle": 1},
         "limits": {"min_samples_leaf": 3, "min_samples_split": 8, "max_depth": 5, "shuffle": 1},
         "heavy leaves": {"min_weight_fraction": 0.04, "min_gain": 0.002, "max_features": 3},
