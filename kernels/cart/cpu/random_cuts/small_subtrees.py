@@ -14,8 +14,8 @@ when the subtree looks at it first, and records are moved once, to their leaf.
 
 This serves codes of one byte and two classes by the Gini impurity, where all rows count alike
 (``RowArrays.unit``), and no codes are read row by row. Forests of 100,000 x 10, whose nodes look at
-3 features, take 0.81 of the time (one thread, AMD EPYC with other work to do); with 5 of 28 it would
-be 1.05 of what ``by_row`` takes.
+3 features, take 0.70 to 0.81 of the time (one thread, AMD EPYC with other work to do); with 5 of 28
+it would be 1.05 of what ``by_row`` takes.
 """
 
 from __future__ import annotations
