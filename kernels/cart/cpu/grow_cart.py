@@ -18,6 +18,7 @@ from ...growth.control import pop, push
 from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
 from ...runtime.compilation import fused, inlined, inner, kernel, kernel_without_allocation
+from ...runtime.cpu.lanes import count_bits
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
 from ..problem import (
@@ -34,7 +35,15 @@ from ..problem import (
 from .finishing import finished
 from .nodes import find_split
 from .parting import part_rows
-from .random_cuts.by_row import middles_of_bins, rows_side_by_side
+from .random_cuts.by_row import N_CODES, middles_of_bins, rows_side_by_side
+from .random_cuts.small_subtrees import (
+    ALL,
+    MOST_ROWS,
+    part_on_lanes,
+    put_records,
+    suits_lanes,
+    take_records,
+)
 from .rows import ONE_ROW, RowArrays, mark_classes
 from .tables import (
     IDLE,
@@ -55,6 +64,8 @@ SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
 WITHOUT_CLASS = u64(2**63 - 1)
+MIDDLE_BYTES = 2**22
+"""Bytes of the middles of bins that may be more than those of the codes."""
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -159,11 +170,7 @@ def _split_node(table, rows, params, work, x, room):
     middle = node.value_left * 0.5 + node.value_right * 0.5
     for side in range(2):
         new = nodes[child + side]
-        new.tree = node.tree
-        new.depth = node.depth + 1
-        new.begin = node.begin if side == 0 else node.begin + n_left
-        new.end = node.begin + n_left if side == 0 else node.end
-        new.key = draw(node.key, u64(1 + side))
+        _begin_child(node, new, side, n_left)
         new.low, new.high = node.low, node.high
         # A feature that is constant in a node is constant in every part of it.
         for w in range(work.constant.shape[1]):
@@ -176,6 +183,46 @@ def _split_node(table, rows, params, work, x, room):
             else:
                 new.low = middle
     return child
+
+
+@inlined
+def _begin_child(node, new, side, n_left):
+    new.tree = node.tree
+    new.depth = node.depth + 1
+    new.begin = node.begin if side == 0 else node.begin + n_left
+    new.end = node.begin + n_left if side == 0 else node.end
+    new.key = draw(node.key, u64(1 + side))
+
+
+@fused
+def _grow_on_lanes(table, rows, params, work, x, room):
+    """Grow everything below a node, a bit for each of its rows (see ``small_subtrees``)."""
+    nodes, lanes = work.nodes, room.lanes
+    n = nodes[x].end - nodes[x].begin
+    tree_weight = work.weight[nodes[x].tree]
+    ones = take_records(rows.records[nodes[x].begin : nodes[x].end], lanes)
+    lanes.node[0], lanes.inside[0] = x, ALL >> u64(MOST_ROWS - n)
+    n_stacked = 1
+    while n_stacked > 0:
+        n_stacked -= 1
+        x, inside = lanes.node[n_stacked], lanes.inside[n_stacked]
+        node = nodes[x]
+        left = part_on_lanes(
+            table, rows, params, tree_weight, node, work.statistics[x], inside, ones, room
+        )
+        if left == u64(0):
+            put_records(rows.records[node.begin : node.end], lanes, inside)
+            continue
+        n_left = i64(count_bits(left))
+        if node.missing_left < 0:
+            # At a tie the right child counts as larger, as in the contract.
+            node.missing_left = i64(1 if 2 * n_left > node.end - node.begin else 0)
+        node.child = two_numbers(work, room.numbers)
+        for side in range(2):
+            _begin_child(node, nodes[node.child + side], side, n_left)
+        lanes.node[n_stacked], lanes.inside[n_stacked] = node.child + 1, inside & ~left
+        lanes.node[n_stacked + 1], lanes.inside[n_stacked + 1] = node.child, left
+        n_stacked += 2
 
 
 @fused
@@ -208,6 +255,9 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
         if n_stacked > 0:
             n_stacked -= 1
             x = stack[n_stacked]
+            if suits_lanes(nodes[x], rows, params):
+                _grow_on_lanes(table, rows, params, work, x, room)
+                continue
             _look_at(table, rows, params, work, x, room)
             if best_first and nodes[x].feature >= 0:
                 n_heap = push(heap, i64(0), n_heap, nodes, x)
@@ -306,9 +356,13 @@ def _rows(
     if _reads_by_row(table, target, records, params, unit):
         if params.random_splits:
             by_row = rows_side_by_side(codes)
-            middle = middles_of_bins(table)
         else:
             by_row = np.ascontiguousarray(codes.T).reshape(-1)
+    n_middle = 8 * N_CODES * codes.shape[0]
+    if (unit and codes.itemsize == 1 and n_middle <= max(codes.size, MIDDLE_BYTES)) or (
+        by_row.size and params.random_splits
+    ):
+        middle = middles_of_bins(table)
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
         records, codes.reshape(-1), by_row, middle,

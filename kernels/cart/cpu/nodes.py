@@ -65,18 +65,12 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     groups = room.groups
     # Statistics: leaves have them too, so that they come before the reasons not to split.
     pure = collect(rows, node.begin, node.end, groups, statistics)
-    n = node.end - node.begin
-    # The reasons to stay a leaf, the cheapest first.
-    if pure or node.depth >= params.max_depth:
-        return
-    if n < params.min_samples_split or n < 2 * params.min_samples_leaf:
-        return
     is_regression = rows.classes.shape[0] == 0
     packed = packed_weight(statistics, is_regression, rows.output_begin)
     least_weight = params.min_weight_fraction * float(tree_weight)
-    # Both children need the least weight.
-    if float(packed & MASK) < 2.0 * least_weight:
+    if pure or stays_leaf(node, packed, params, least_weight):
         return
+    n = node.end - node.begin
     for s in range(statistics.size):
         groups.total[s] = statistics[s]
     # The search: ``found[1]`` keeps the best candidate of all features, ``found[2]`` one that was
@@ -91,7 +85,26 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
         if params.random_splits == 1:
             fill_lanes(groups, n)
         _look_at_features(table, rows, params, least_weight, node, packed, parent, constant, room)
-    best = room.found[1]
+    note_split(table, params, tree_weight, node, room.found[1], parent)
+
+
+@inlined
+def stays_leaf(node, packed, params, least_weight):
+    """Return whether a node is not split whatever its rows; ``packed`` is their weight."""
+    n = node.end - node.begin
+    # The reasons to stay a leaf, the cheapest first. Both children need the least weight.
+    return (
+        node.depth >= params.max_depth
+        or n < params.min_samples_split
+        or n < 2 * params.min_samples_leaf
+        or float(packed & MASK) < 2.0 * least_weight
+    )
+
+
+@inlined
+def note_split(table, params, tree_weight, node, best, parent):
+    """Fill in the node's split by its best candidate, if there is one and its gain is enough;
+    ``parent`` is the node's own score."""
     if best.score == NO_CANDIDATE:
         return
     # The split: thresholds are computed for the winner alone.

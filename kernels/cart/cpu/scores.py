@@ -213,6 +213,15 @@ def _score_any(block, total, n, limits, output_begin):
         score[0, j] = score[0, j] + score[1, j]
 
 
+@inlined
+def score_of_two_classes(left_0, left_1, right_0, right_1):
+    """Return the Gini score of a cut by the packed weights of the classes on its sides."""
+    above_left = square(float(left_0 & MASK)) + square(float(left_1 & MASK))
+    above_right = square(float(right_0 & MASK)) + square(float(right_1 & MASK))
+    weight_left, weight_right = float((left_0 + left_1) & MASK), float((right_0 + right_1) & MASK)
+    return above_left / weight_left + above_right / weight_right
+
+
 @inner
 def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
     """Score as ``_score_any`` does, by the Gini impurity of two classes, in one loop instead of
@@ -226,11 +235,7 @@ def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
         right_0, right_1 = total_0 - left_0, total_1 - left_1
         right[0, j], right[1, j] = right_0, right_1
         packed_left[j], packed_right[j] = left_0 + left_1, right_0 + right_1
-        score_left = square(float(left_0 & MASK)) + square(float(left_1 & MASK))
-        score_right = square(float(right_0 & MASK)) + square(float(right_1 & MASK))
-        out[j] = score_left / float((left_0 + left_1) & MASK) + score_right / float(
-            (right_0 + right_1) & MASK
-        )
+        out[j] = score_of_two_classes(left_0, left_1, right_0, right_1)
 
 
 @inner

@@ -19,6 +19,7 @@ from .bins import WORD
 from .bounds import MOST_ROWS
 from .cuts import SortedCuts
 from .random_cuts.by_row import RowCuts, row_cuts
+from .random_cuts.small_subtrees import SubtreeLanes, subtree_lanes
 from .rows import N_COUNTERS
 from .scan import ScanGroups
 from .scores import BLOCK, FOUND, CandidateBlock
@@ -108,6 +109,7 @@ class ThreadScratch(NamedTuple):
     codes: np.ndarray
     numbers: np.ndarray
     row_cuts: RowCuts
+    lanes: SubtreeLanes
     most_entries: int
 
 
@@ -147,9 +149,9 @@ def allocate_rooms(
     n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
     # Codes of one byte always fit the table; others are sorted where it would leave the caches.
     entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
-    absolute = params.criterion == ABSOLUTE_ERROR
-    # All that look at single rows by their keys.
-    sorts = wide or absolute or params.random_splits == 1
+    absolute, is_random = params.criterion == ABSOLUTE_ERROR, params.random_splits == 1
+    # All that look at single rows by their keys: of random cuts those of categories.
+    sorts = absolute or (bool(is_set.any()) if is_random else wide)
     # Where features are passed over, at nodes of fewer rows than weight.
     screens = not wide and params.max_features >= LEAST_FEATURES and n_statistics == 2
     screens = screens and not absolute and params.random_splits == 0
@@ -178,6 +180,7 @@ def allocate_rooms(
         codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
         row_cuts=row_cuts(lines, n_features if params.random_splits == 1 else 0),
+        lanes=subtree_lanes(lines, 0 if wide or params.random_splits == 0 else n_features),
         most_entries=entries,
     )
 
@@ -318,6 +321,14 @@ def room_of(thread, n_threads, rooms):
         _own(rooms.codes, thread, n_threads),
         _own(rooms.numbers, thread, n_threads),
         _row_cuts_of(thread, n_threads, rooms.row_cuts),
+        SubtreeLanes(
+            _own(rooms.lanes.codes, thread, n_threads),
+            _own(rooms.lanes.gathered, thread, n_threads),
+            _own(rooms.lanes.number, thread, n_threads),
+            _own(rooms.lanes.records, thread, n_threads),
+            _own(rooms.lanes.node, thread, n_threads),
+            _own(rooms.lanes.inside, thread, n_threads),
+        ),
         rooms.most_entries,
     )
 

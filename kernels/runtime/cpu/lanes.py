@@ -130,6 +130,31 @@ def lanes_equal(typingctx, line, value):
 
 
 @Intrinsic
+def range_of_lanes(typingctx, line, first, which):
+    """Return the lowest and, 32 bits higher, the highest of the 64 entries of a line from entry
+    ``first`` on that have a bit in ``which``, other than zero."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        number = data.type.pointee
+        vector = ir.VectorType(number, 64)
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        lanes = builder.load(place, align=1)
+        is_used = builder.bitcast(args[2], ir.VectorType(ir.IntType(1), 64))
+        lowest = builder.select(is_used, lanes, ir.Constant(vector, [2**number.width - 1] * 64))
+        highest = builder.select(is_used, lanes, ir.Constant(vector, None))
+        low, high = (
+            builder.zext(builder.call(_of_all_lanes(builder, name, vector), [value]), args[2].type)
+            for name, value in (("umin", lowest), ("umax", highest))
+        )
+        return builder.or_(low, builder.shl(high, ir.Constant(high.type, 32)))
+
+    return types.uint64(line, types.uint64, types.uint64), codegen
+
+
+@Intrinsic
 def place_in_line(typingctx, line, i, which):
     """Return how many of the first 32 entries of a line are lower than entry i, or equal and before
     it, of those that have a bit in ``which``."""
@@ -225,6 +250,17 @@ def _lanes_of(context, builder, signature, args):
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
     vector = ir.VectorType(data.type.pointee, 32)
     return builder.load(builder.bitcast(data, vector.as_pointer()), align=1)
+
+
+def _of_all_lanes(builder, name, vector):
+    """Declare LLVM's reduction of a vector."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    width = vector.element.width
+    function = ir.FunctionType(vector.element, [vector])
+    full = f"llvm.vector.reduce.{name}.v{vector.count}i{width}"
+    return cgutils.get_or_insert_function(builder.module, function, full)
 
 
 def in_all_lanes(builder, value, vector):

@@ -325,6 +325,34 @@ def test_parity_of_random_cuts_of_many_features(
     equal_trees(same, copies, target, oracle, **settings)
 
 
+@pytest.mark.parametrize("name", ["three features", "few features", "limits", "heavy leaves"])
+def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name):
+    """Trees of some rows of two classes each, at most as many as a word has bits, or one more."""
+    sizes = (1, 2, 3, 9, 63, 64, 65, 200) if target.xp is np and not target.simulated else (2, 9)
+    rng = np.random.default_rng(3)
+    n = max(sizes)
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 3, n), np.ones(n), np.ones(n)])
+    X[:, 1:4][rng.random((n, 3)) < 0.2] = np.nan
+    X[:, 5][rng.random(n) < 0.5] = np.nan
+    labels = (rng.random(n) < 0.4).astype(int)
+    labels[:2] = 0, 1
+    samples = np.zeros((len(sizes), n), int)
+    for rows, size in zip(samples, sizes, strict=True):
+        rows[rng.permutation(n)[:size]] = 1
+    case = problem(X, classes_target(labels, np.full(n, 3)), samples, max_bins=50)
+    settings = {"random_splits": 1} | {
+        "three features": {"max_features": 3},
+        "few features": {"max_features": 2, "shuffle": 1},
+        "limits": {"min_samples_leaf": 3, "min_samples_split": 8, "max_depth": 5, "shuffle": 1},
+        "heavy leaves": {"min_weight_fraction": 0.04, "min_gain": 0.002, "max_features": 3},
+    }[name]
+    grown, _ = equal_trees(same, case, target, oracle, **settings)
+    if target.xp is np and not target.simulated:
+        missing_left = grown.missing_left[grown.feature >= 0]
+        assert grown.feature.size > 50
+        assert 0 < missing_left.mean() < 1
+
+
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
 

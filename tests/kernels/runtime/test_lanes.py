@@ -13,6 +13,7 @@ from gpuens.kernels.runtime.cpu.lanes import (
     lanes_left,
     largest_score,
     place_in_line,
+    range_of_lanes,
 )
 
 u64 = np.uint64
@@ -37,6 +38,11 @@ def _equal(line, value):
 @kernel
 def _left(line, first, limit, other):
     return lanes_left(line, first, limit, other)
+
+
+@kernel
+def _range(line, first, which):
+    return range_of_lanes(line, first, which)
 
 
 @kernel
@@ -78,6 +84,18 @@ def test_the_entries_up_to_a_limit_or_like_another(dtype):
         bits = int(_left(line, u64(first), u64(limit), u64(other)))
         expected = (line <= limit) | (line == other)
         assert [bits >> i & 1 for i in range(64)] == expected[first : first + 64].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
+def test_the_range_of_some_entries(dtype):
+    most = np.iinfo(dtype).max
+    rng = np.random.default_rng(0)
+    line = rng.integers(0, most, 100, dtype=dtype, endpoint=True)
+    line[40:42] = 0, most
+    for first, lanes in ((0, [0]), (36, [63]), (7, [3, 8, 60]), (36, [4, 5, 6]), (20, range(64))):
+        both = int(_range(line, u64(first), u64(sum(1 << i for i in lanes))))
+        entries = line[first : first + 64][list(lanes)]
+        assert (both & (2**32 - 1), both >> 32) == (entries.min(), entries.max())
 
 
 def test_one_of_two_numbers_is_chosen():

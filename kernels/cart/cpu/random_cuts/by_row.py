@@ -8,7 +8,6 @@ that starting the loops over their rows costs more than the loops.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -126,11 +125,14 @@ def _put_side_by_side(thread, n_threads, barrier, codes, stride, by_row):
 def middles_of_bins(table):
     """Return the number half-way between the ends of each bin, +inf behind the last: a line of
     ``N_CODES`` for each feature."""
-    middle = np.full((table.n_bins.size, N_CODES), np.inf)
-    for f, (begin, end) in enumerate(pairwise(table.begin.tolist())):
-        # Halved before they are added: the sum of two large values could overflow.
-        middle[f, : end - begin] = table.lower[begin:end] * 0.5 + table.upper[begin:end] * 0.5
-    return middle.reshape(-1)
+    middle = np.full(table.n_bins.size * N_CODES, np.inf)
+    first = np.arange(0, middle.size, N_CODES) - table.begin[:-1]
+    place = np.arange(table.lower.size) + np.repeat(first, table.n_bins)
+    # Halved before they are added: the sum of two large values could overflow. A bin from -inf to
+    # inf is the only one, and no search comes here.
+    with np.errstate(invalid="ignore"):
+        middle[place] = table.lower * 0.5 + table.upper * 0.5
+    return middle
 
 
 @inlined
@@ -322,7 +324,7 @@ def _place_cut(table, rows, records, stride, k, cuts):
         lowest, highest = table.lower[first + u64(low)], table.upper[first + u64(high)]
         cut = random_cut(lowest, highest, float(i64(bits)))
         own = feature * u64(N_CODES)
-        limit = max(low, min(_last_bin(rows.middle, own, cut), high - 1))
+        limit = max(low, min(last_bin(rows.middle, own, cut), high - 1))
     cuts.cut[k], cuts.missing_left[k] = cut, missing_left
     cuts.last_left[k] = limit
     cuts.also_left[k] = n_bins if missing_left == 1 else limit
@@ -357,7 +359,7 @@ def _highest_known(by_row, records, stride, feature, n_bins):
 
 
 @inlined
-def _last_bin(middle, first, cut):
+def last_bin(middle, first, cut):
     """Return the highest bin whose middle is at most ``cut``, 0 if none is: in as many steps
     whatever the range, so that the searches of several features overlap."""
     code, step = u64(0), u64(N_CODES // 2)
