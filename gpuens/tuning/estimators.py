@@ -23,9 +23,9 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..tables.binned_table import BinnedTable
-from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor, SearchPlan
+from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor
 from .candidate import Candidate
-from .search import stderr
+from .search import SearchPlan, stderr
 from .space import check_space, read_budget
 
 FIXED: dict[str, tuple[Any, ...]] = {
