@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from ..kernels.runtime.dtypes import Codes
 from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
 from .search import MEMBERS, SearchPlan, SettingSearch, n_rounds_of
-from .space import draws, first_of, space_of
+from .space import defaults, draws, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
@@ -160,14 +160,13 @@ class SearchedBoosting(BoostingEstimator):
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
         the space, some of them near the best so far."""
         space: Any = self.plan.space
-        first = first_of(n_defaults > 1)
-        changed = first
+        first = changed = defaults(n_defaults > 1)
         if space is not None:
-            first, changed = first[:n_defaults], []
+            changed = []
         else:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
-            space = space_of(has_categories, n_defaults > 1)
-        found = chain((params for _, params in first), draws(space, int(self._seed), best, changed))
+            space = space_of(has_categories, n_defaults > 1, self.max_features is None)
+        found = chain(first, draws(space, int(self._seed), best, changed))
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

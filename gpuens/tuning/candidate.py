@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,36 +101,6 @@ class FoldedTable:
         return -value if self.metric.higher_is_better else value
 
 
-class Curve:
-    """The scores after numbers of rounds, lower is better, which decide when trainings end."""
-
-    def __init__(self, rate: float) -> None:
-        self._step, self._patience = max(1, round(PROGRESS / rate)), round(PATIENCE / rate)
-        self._points, self._lowest = [0], [math.inf]
-        self._best, self._best_score = 0, math.inf
-
-    def add(self, n_rounds: int, score: float) -> None:
-        self._points.append(n_rounds)
-        self._lowest.append(min(score, self._lowest[-1]))
-        if score < self._best_score - LEAST_GAIN * abs(score):
-            self._best, self._best_score = n_rounds, score
-
-    def next_point(self) -> int:
-        """Return the number of rounds at which to measure next."""
-        last = self._points[-1]
-        return min(max(last + self._step, round(last * GROWTH)), MOST_ROUNDS)
-
-    def is_over(self, rival: float) -> bool:
-        """Return whether patience is out, or the score of a rival out of reach: further off than
-        what the last doubling of the rounds has gained. The next one will gain less, once the
-        learning rates add up to enough."""
-        n, lowest = self._points[-1], self._lowest[-1]
-        if n >= min(max(round(self._best * PATIENT), self._best + self._patience), MOST_ROUNDS):
-            return True
-        half = self._lowest[bisect_right(self._points, n / 2) - 1]
-        return n >= self._patience and lowest - rival > half - lowest
-
-
 class Candidate:
     """A setting that is tried.
 
@@ -160,18 +129,16 @@ class Candidate:
         self.seconds = self.fit_time = 0.0
         self.raw: Array | None = None
 
-    def train(
-        self, rival: float, run: Map, clock: Callable[[], float], stops: Callable[[], bool]
-    ) -> None:
-        """Train without each of the folds, until no round seems to become better than the best, or
-        the score of a rival is out of reach. ``clock`` returns seconds, ``stops`` whether time
-        is up."""
+    def train(self, run: Map, clock: Callable[[], float], stops: Callable[[], bool]) -> None:
+        """Train without each of the folds until no round seems to become better than the best.
+        ``clock`` returns seconds, ``stops`` whether time is up."""
         table, folds = self._table, self._table.folds
         parts = [fold_rounds(table.without(k, self.settings), table.builder())
                  for k in range(len(folds))]  # fmt: skip
         n_sharing = len(parts) if isinstance(parts[0], RoundsTogether) else 1
         at = [table.training.device.asarray(fold.asked) for fold in folds]
-        spent, curve = [0.0 for _ in folds], Curve(self.rate)
+        spent, best, best_score = [0.0 for _ in folds], 0, math.inf
+        step = max(1, round(PROGRESS / self.rate))
 
         def grow(k: int) -> Array:
             begin = clock()
@@ -181,16 +148,22 @@ class Candidate:
             spent[k] += clock() - begin
             return parts[k].training.rows.raw[:, at[k]]
 
-        while not (curve.is_over(rival) or stops()):
-            n_rounds = curve.next_point()
+        while self.n_trained < self._last(best) and not stops():
+            n_rounds = max(self.n_trained + step, round(self.n_trained * GROWTH))
+            n_rounds = min(n_rounds, MOST_ROUNDS)
             raws = run(grow, range(len(parts)))
             raw = table.training.device.xp.concat(raws, axis=1) if len(raws) > 1 else raws[0]
             score, seconds = table.score(raw), sum(spent) / len(spent)
-            curve.add(n_rounds, score)
             found: dict[str, Any] = {"n_trained": n_rounds, "fit_time": sum(spent) / n_sharing}
             if score < self.score:
                 found |= {"score": score, "n_rounds": n_rounds, "raw": raw, "seconds": seconds}
+            if score < best_score - LEAST_GAIN * abs(score):
+                best, best_score = n_rounds, score
             vars(self).update(found)  # in one step, before or after which Ctrl-C may come
+
+    def _last(self, best: int) -> int:
+        """Return the round with which patience is out, where one is the best so far."""
+        return min(max(round(best * PATIENT), best + round(PATIENCE / self.rate)), MOST_ROUNDS)
 
     def refit(self, k: int, seed: int, forests: dict[int, Forest]) -> None:
         """Train the best number of rounds on all rows, with a seed, as training ``k`` of those

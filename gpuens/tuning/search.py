@@ -108,9 +108,9 @@ class SettingSearch:
         return sorted(known, key=lambda c: (c.score, c.number))[:n]
 
     def _train(self, candidate: Candidate) -> None:
-        best = [c.score for c in self.best(MEMBERS)] or [math.inf]
-        candidate.train(best[-1], self._run, self._clock, self._stops)
-        if candidate.score < best[0]:
+        before = min((c.score for c in self.best(1)), default=math.inf)
+        candidate.train(self._run, self._clock, self._stops)
+        if candidate.score < before:
             metric = self._table.metric
             value = -candidate.score if metric.higher_is_better else candidate.score
             self._report(

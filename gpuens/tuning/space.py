@@ -35,18 +35,6 @@ and what tables with categories have in addition. On four tables of 1500 to 3000
 (california_housing, waveform5000, airlines_allyears2k, a synthetic one with steps) lower rates took
 two to three times as long and were not better, and neither were 100 leaves; nor was a penalty of
 30, with which classes need thousands of rounds."""
-FIRST: tuple[dict[str, Any], ...] = (
-    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 8,
-     "min_samples_leaf": 10, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
-    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 7,
-     "min_samples_leaf": 2, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
-    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 42,
-     "min_samples_leaf": 5, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
-    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 4,
-     "min_samples_leaf": 5, "l2_regularization": 0.5, "subsample": 0.65, "colsample_bynode": 1.0},
-)  # fmt: skip
-"""What is tried before anything is drawn: rounded from settings that were among the best on some of
-these tables, and unlike each other. They were not measured against random ones."""
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -87,9 +75,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
-    """Return the space that is searched by default; symmetric trees have a depth, not leaves."""
+def space_of(
+    has_categories: bool, has_symmetric: bool, draws_features: bool
+) -> list[dict[str, Any]]:
+    """Return the space that is searched by default: symmetric trees have a depth, not leaves; the
+    features that nodes look at are drawn from unless the estimator has ``max_features``."""
     space = {**NUMERIC, **CATEGORICAL} if has_categories else dict(NUMERIC)
+    if not draws_features:
+        del space["colsample_bynode"]
     if not has_symmetric:
         return [space]
     symmetric = {name: values for name, values in space.items() if name != "max_leaf_nodes"}
@@ -97,29 +90,24 @@ def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
     return [{**space, "grow_policy": ("lossguide",)}, symmetric]
 
 
-def first_of(has_symmetric: bool) -> list[tuple[int, dict[str, Any]]]:
-    """Return the settings that are tried first, each with the number of its part of the space: the
-    default, with each of the shapes of trees that it chooses from, and ``FIRST``."""
-    if has_symmetric:
-        policies = "lossguide", "symmetric"
-        found = [*({"grow_policy": policy} for policy in policies), *FIRST]
-        return [(policies.index(params["grow_policy"]), params) for params in found]
-    leaf_wise = [params for params in FIRST if params["grow_policy"] == "lossguide"]
-    rest = [{k: v for k, v in params.items() if k != "grow_policy"} for params in leaf_wise]
-    return [(0, params) for params in ({}, *rest)]
+def defaults(has_symmetric: bool) -> list[dict[str, Any]]:
+    """Return the default, with each of the shapes of trees that it chooses from: one for each part
+    of the space."""
+    policies = ("lossguide", "symmetric") if has_symmetric else ()
+    return [{"grow_policy": policy} for policy in policies] or [{}]
 
 
 def draws(
     space: Any,
     seed: int,
     best: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
-    first: Sequence[tuple[int, Mapping[str, Any]]] = (),
+    first: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Yield settings of a space, none twice and none of the ``first``, which come with the number
-    of their part of the space. They depend on the seed, and on what ``best`` returns: half of them
-    are one of these with some parameters drawn again, if it was drawn here or is a first one."""
+    """Yield settings of a space, none twice and none of the ``first``, one for each part of the
+    space. They depend on the seed, and on what ``best`` returns: half of them are one of these with
+    some parameters drawn again, if it was drawn here or is a first one."""
     parts = space if isinstance(space, (list, tuple)) else [space]
-    known = {_key(params): part for part, params in first}
+    known = {_key(params): part for part, params in enumerate(first)}
     rng, repeated = np.random.RandomState(seed % 2**32), 0
     while repeated < MOST_REPEATED:
         parents = [params for params in best() if _key(params) in known]
