@@ -104,19 +104,17 @@ TUNED = """Parameters
     -----
     The table is binned once, and all trainings share it. The default goes first: where its
     ``grow_policy="auto"`` would try two shapes of trees, the first setting is "lossguide" and the
-    second one "symmetric". Four settings near those that were good on some of four tables
-    (california_housing, waveform5000, airlines_allyears2k and a synthetic one with steps) are next
-    (two where symmetric trees are not tried). Half of the others are drawn at random from the space
-    below, half are one of the five best so far, of which each parameter is drawn again with a
-    chance of 0.35; what a changed default does not draw remains that of the default.
+    second one "symmetric". Half of the others are drawn at random from the space below, half are
+    one of the five best so far, of which each parameter is drawn again with a chance of 0.35; what
+    a changed default does not draw remains that of the default.
 
     Each setting is trained without the rows of each fold. A training ends where no later round is
     better by 0.1 %, though there are 15 % more, and their learning rates add up to 2.5, or after
-    2000. Where time ends, the best round so far counts. The best settings
-    are weighted by greedy selection on the raw predictions of the rows held out (Caruana et al.
-    2004), and those with a weight trained on all rows, three times with other seeds. Of a time a
-    quarter is kept for that, or what training each once takes; the second and third models are
-    left out where it is not enough.
+    2000. Where time ends, the best round so far counts. The best settings are weighted by greedy
+    selection on the raw predictions of the rows held out (Caruana et al. 2004), and those with a
+    weight trained on all rows, three times with other seeds. Of a time a quarter is kept for that,
+    or what it takes to train each once; the second and third trainings are left out where the time
+    is not enough.
 
     The space: ``learning_rate`` 0.035, 0.05, 0.07; ``max_leaf_nodes`` 5, 8, 12, 18, 28, 42, 64;
     ``min_samples_leaf`` 1, 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10;
@@ -124,7 +122,8 @@ TUNED = """Parameters
     also ``cat_smooth`` "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30. Where the default tries
     symmetric trees, half of the random settings have ``grow_policy="symmetric"``, with
     ``max_depth`` 3, 4, 5, 6, 7, 8 in place of ``max_leaf_nodes``, ``learning_rate`` 0.05, 0.07, 0.1
-    and ``min_samples_leaf`` 1, 2, 5, 10.
+    and ``min_samples_leaf`` 1, 2, 5, 10. An estimator with ``max_features`` keeps it: then
+    ``colsample_bynode``, which says the same, is not in the space.
 
     A budget that is too short for the first measurement, and fewer than 50 rows, give the fit of
     the default, with a warning. Ctrl-C ends the search; the model is made of what was tried until

@@ -363,6 +363,25 @@ class TestBudget:
         first = tuned.forest_.slice(0, model.forest_.n_trees)
         np.testing.assert_array_equal(model.forest_.threshold, first.threshold)
 
+    def test_ctrl_c_in_a_later_copy_keeps_those_that_are_finished(self, tuned, monkeypatch):
+        """Each member has the weight that it had, and the score is the same."""
+        n_members, calls = len(tuned.members_), []
+
+        def interrupted(self, k, seed, forests):
+            calls.append(seed)
+            if len(calls) == n_members + 2:
+                raise KeyboardInterrupt
+            return refit(self, k, seed, forests)
+
+        refit = candidate.Candidate.refit
+        monkeypatch.setattr(candidate.Candidate, "refit", interrupted)
+        with pytest.warns(RuntimeWarning, match="of 3 copies of the members 1 are kept"):
+            model = clone(tuned).set_params(n_jobs=1).fit(X, Y)
+        assert model.members_ == tuned.members_
+        assert model.ensemble_score_ == tuned.ensemble_score_
+        np.testing.assert_array_equal(model.weights_, tuned.weights_)
+        assert 3 * model.forest_.n_trees == tuned.forest_.n_trees
+
     def test_a_space_may_end(self):
         assert len(list(draws({"max_depth": [1, 2]}, 0))) == 2
         depths = {"max_depth": [1, 2]}
