@@ -161,7 +161,8 @@ class SettingSearch:
     def forest(self) -> Forest:
         """Train the members on all rows, ``COPIES`` times as far as there is time, and return the
         weighted sum of their trees."""
-        begin, copies = self._elapsed, []
+        begin = self._elapsed
+        copies: list[dict[int, Forest]] = []
         trained: dict[int, Forest] = {}
         try:
             while len(copies) < COPIES and self._has_time(begin, len(copies)):
@@ -185,9 +186,11 @@ class SettingSearch:
         return type(parts[0]).concatenate(parts)
 
     def _has_time(self, begin: float, n_copies: int) -> bool:
-        """Return whether there is time for members to be trained again, which began at a time."""
-        longest = (self._elapsed - begin) * (1 + 1 / n_copies) if n_copies else 0.0
-        return not n_copies or begin + longest <= self._budget.seconds
+        """Return whether there is time to train the members again, which began at a time."""
+        if not n_copies:
+            return True
+        spent = self._elapsed - begin
+        return self._elapsed + spent / n_copies <= self._budget.seconds
 
     def _refit(self, copy: int, forests: dict[int, Forest], k: int) -> None:
         member = self.members[k]
