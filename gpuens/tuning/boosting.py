@@ -37,7 +37,7 @@ from ..kernels.runtime.dtypes import Codes
 from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
 from .search import MEMBERS, SearchPlan, SettingSearch, n_rounds_of
-from .space import defaults, draws, space_of
+from .space import defaults, draws, first_of, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
@@ -160,13 +160,14 @@ class SearchedBoosting(BoostingEstimator):
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
         the space, some of them near the best so far."""
         space: Any = self.plan.space
-        first = changed = defaults(n_defaults > 1)
-        if space is not None:
-            changed = []
-        else:
+        first = list(enumerate(defaults(n_defaults > 1)))
+        changed: list[tuple[int, dict[str, Any]]] = []
+        if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
             space = space_of(has_categories, n_defaults > 1, self.max_features is None)
-        found = chain(first, draws(space, int(self._seed), best, changed))
+            first += first_of(space)
+            changed = first
+        found = chain((own for _, own in first), draws(space, int(self._seed), best, changed))
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

@@ -35,6 +35,19 @@ and what tables with categories have in addition. On four tables of 1500 to 3000
 (california_housing, waveform5000, airlines_allyears2k, a synthetic one with steps) lower rates took
 two to three times as long and were not better, and neither were 100 leaves; nor was a penalty of
 30, with which classes need thousands of rounds."""
+FIRST: tuple[dict[str, Any], ...] = (
+    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 8,
+     "min_samples_leaf": 10, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 7,
+     "min_samples_leaf": 2, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "lossguide", "learning_rate": 0.05, "max_leaf_nodes": 42,
+     "min_samples_leaf": 5, "l2_regularization": 3.0, "subsample": 0.65, "colsample_bynode": 0.6},
+    {"grow_policy": "symmetric", "learning_rate": 0.07, "max_depth": 4,
+     "min_samples_leaf": 5, "l2_regularization": 0.5, "subsample": 0.65, "colsample_bynode": 1.0},
+)  # fmt: skip
+"""What is tried before anything is drawn: rounded from settings that were among the best on some of
+these tables, and unlike each other. Without them the error was the same on the mean of five other
+tables (10 CPU seconds of search), and 15 % higher on bike (20 CPU seconds)."""
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -97,17 +110,28 @@ def defaults(has_symmetric: bool) -> list[dict[str, Any]]:
     return [{"grow_policy": policy} for policy in policies] or [{}]
 
 
+def first_of(space: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the settings of ``FIRST`` that the default space has, in the parameters that it has,
+    each with the number of its part of the space."""
+    return [
+        (k, {name: value for name, value in params.items() if name in part})
+        for params in FIRST
+        for k, part in enumerate(space)
+        if params["grow_policy"] in part.get("grow_policy", ("lossguide",))
+    ]
+
+
 def draws(
     space: Any,
     seed: int,
     best: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
-    first: Sequence[Mapping[str, Any]] = (),
+    first: Sequence[tuple[int, Mapping[str, Any]]] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Yield settings of a space, none twice and none of the ``first``, one for each part of the
-    space. They depend on the seed, and on what ``best`` returns: half of them are one of these with
-    some parameters drawn again, if it was drawn here or is a first one."""
+    """Yield settings of a space, none twice and none of the ``first``, which come with the number
+    of their part of the space. They depend on the seed, and on what ``best`` returns: half of them
+    are one of these with some parameters drawn again, if it was drawn here or is a first one."""
     parts = space if isinstance(space, (list, tuple)) else [space]
-    known = {_key(params): part for part, params in enumerate(first)}
+    known = {_key(params): part for part, params in first}
     rng, repeated = np.random.RandomState(seed % 2**32), 0
     while repeated < MOST_REPEATED:
         parents = [params for params in best() if _key(params) in known]

@@ -27,7 +27,15 @@ from gpuens.datasets import make_friedman1, make_higgs_like
 from gpuens.forest.forest import Forest
 from gpuens.losses import SquaredError
 from gpuens.tuning import boosting, candidate, search
-from gpuens.tuning.space import CATEGORICAL, NUMERIC, defaults, draws, read_budget, space_of
+from gpuens.tuning.space import (
+    CATEGORICAL,
+    NUMERIC,
+    defaults,
+    draws,
+    first_of,
+    read_budget,
+    space_of,
+)
 from tests.support.lanes import few
 
 X, Y = (a[..., :5] if a.ndim > 1 else a for a in make_friedman1(150, random_state=0))
@@ -505,10 +513,22 @@ class TestDefault:
         )
         assert not hasattr(model.estimator_, "learning_rate_")
 
+    def test_settings_of_other_tables_follow(self):
+        """Where the default is leaf-wise alone, without the symmetric ones, and in no space of the
+        caller."""
+        both, leaf_wise = (first_of(space_of(False, own, True)) for own in (True, False))
+        assert [part for part, _ in both] == [0, 1, 0, 1] and len(leaf_wise) == 2
+        template = GradientBoostingRegressor(learning_rate=0.3, max_leaf_nodes=4)
+        model = TunedRegressor(template, budget=4, cv=2).fit(X, Y)
+        tried = model.cv_results_["params"]
+        assert tried[:3] == [{}, *(params for _, params in leaf_wise)]
+        assert not any("grow_policy" in params for params in tried)
+
     def test_half_of_the_draws_change_the_best(self):
         """In some parameters; those that a changed default lacks stay its own."""
-        first = defaults(True)
-        drawn = list(islice(draws(space_of(True, True, True), 0, lambda: first[1:], first), 100))
+        first = list(enumerate(defaults(True)))
+        parents = [params for _, params in first[1:]]
+        drawn = list(islice(draws(space_of(True, True, True), 0, lambda: parents, first), 100))
         whole = {*NUMERIC, *CATEGORICAL, "grow_policy", "max_depth"} - {"max_leaf_nodes"}
         changed = [p for p in drawn if p["grow_policy"] == "symmetric" and set(p) < whole]
         assert 30 < len(changed) < 60 and all(len(p) > 1 for p in changed)
