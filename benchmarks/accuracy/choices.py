@@ -124,7 +124,8 @@ def between(low: float, high: float, log: bool = True) -> Callable[[Any, str], f
 SPACE = {
     "learning_rate": between(0.01, 0.3), "num_leaves": between(4, 128),
     "min_child_samples": between(1, 100), "reg_lambda": between(1e-3, 100.0),
-    "subsample": between(0.5, 1.0, log=False), "colsample_bytree": between(0.3, 1.0, log=False),
+    "reg_alpha": between(1e-8, 10.0), "subsample": between(0.5, 1.0, log=False),
+    "colsample_bytree": between(0.3, 1.0, log=False),
 }  # fmt: skip
 """Ranges from which Optuna draws settings of LightGBM."""
 MOST_ROUNDS = 2000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.model_selection import GroupKFold
@@ -36,8 +36,8 @@ from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import Codes
 from ..tables.streaming import streamed
 from .candidate import Candidate, FoldedTable, Map
-from .search import MEMBERS, SettingSearch, n_rounds_of
-from .space import Budget, draws, first_of, space_of
+from .search import MEMBERS, SearchPlan, SettingSearch, n_rounds_of
+from .space import defaults, draws, first_of, space_of
 
 PARTS = 5
 """Parts of the rows, which are held out in turn."""
@@ -46,26 +46,6 @@ ROWS_TO_SCORE = 2_500
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one training at a time."""
 clock = time.perf_counter
-
-
-class SearchPlan(NamedTuple):
-    """Arguments of a search beside the table.
-
-    Parameters
-    ----------
-    budget : Budget
-    space : mapping or None
-    cv : int, splitter, pairs of rows or None
-    groups : array or None
-    report : callable
-        Gets lines of progress.
-    """
-
-    budget: Budget
-    space: Mapping[str, Any] | None
-    cv: Any
-    groups: Any
-    report: Callable[[str], None]
 
 
 class SearchedBoosting(BoostingEstimator):
@@ -89,13 +69,13 @@ class SearchedBoosting(BoostingEstimator):
             table = self._table(sets[0], settings, device, binner, memory, groups)
             search = self._search(table, begin, len(searches))
             search.explore()
-            if search.best(1):
+            if search.best():
                 self.found_ = search
                 search.choose()
                 forest = search.forest()
                 return BoostingResult(forest, n_rounds_of(forest), {}, "finished")
         why = "the budget is too small for one setting" if searches else "no rows can be held out"
-        if searches and any(candidate.scores for candidate in search.candidates):
+        if searches and any(candidate.n_trained for candidate in search.candidates):
             why = f"{table.metric.name!r} is not defined on the rows held out"
         warn_user(f"Nothing was tuned: {why}. The model is that of the default.", UserWarning)
         return super()._boost(kept, before, n_rounds, *how)
@@ -172,10 +152,7 @@ class SearchedBoosting(BoostingEstimator):
         n_threads = min(threads_of(self.n_jobs), len(table.codes))
         candidates = partial(self._candidates, table, n_defaults)
         run = in_threads(n_threads, device)
-        return SettingSearch(
-            table, candidates, self.plan.budget, run, clock, n_threads, self.plan.report, begin,
-            n_defaults,
-        )  # fmt: skip
+        return SettingSearch(table, candidates, self.plan, run, n_threads, clock, begin)
 
     def _candidates(
         self, table: FoldedTable, n_defaults: int, best: Callable[[], list[dict[str, Any]]]
@@ -183,14 +160,14 @@ class SearchedBoosting(BoostingEstimator):
         """Yield the default, with each of the shapes of trees that it chooses from, and settings of
         the space, some of them near the best so far."""
         space: Any = self.plan.space
-        first = first_of(n_defaults > 1)
-        changed = first
-        if space is not None:
-            first, changed = first[:n_defaults], []
-        else:
+        first = list(enumerate(defaults(n_defaults > 1)))
+        changed: list[tuple[int, dict[str, Any]]] = []
+        if space is None:
             has_categories = bool((np.asarray(table.forest.n_categories) > 0).any())
-            space = space_of(has_categories, n_defaults > 1)
-        found = chain((params for _, params in first), draws(space, int(self._seed), best, changed))
+            space = space_of(has_categories, n_defaults > 1, self.max_features is None)
+            first += first_of(space)
+            changed = first
+        found = chain((own for _, own in first), draws(space, int(self._seed), best, changed))
         for number, params in enumerate(found):
             yield self._candidate(number, params, table)
 

@@ -23,9 +23,9 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import SumOfTrees
 from ..tables.binned_table import BinnedTable
-from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor, SearchPlan
+from .boosting import SearchedBoosting, SearchedClassifier, SearchedRegressor
 from .candidate import Candidate
-from .search import stderr
+from .search import SearchPlan, stderr
 from .space import check_space, read_budget
 
 FIXED: dict[str, tuple[Any, ...]] = {
@@ -75,8 +75,8 @@ TUNED = """Parameters
     Attributes
     ----------
     estimator_ : <kind>
-        The fitted model: its trees are those of all members, times their weights. It has all
-        methods of its class.
+        The fitted model: its trees are those of all trainings of the members, times their weights.
+        It has all methods of its class.
     forest_ : Forest
         Its trees.
     best_params_ : dict
@@ -90,13 +90,11 @@ TUNED = """Parameters
     weights_ : float64 ndarray, shape (n_members,)
         Their weights, which sum to one.
     cv_results_ : dict
-        An entry for each setting tried, the first of which are the default: "params", "n_folds"
-        (folds that it was trained without), "mean_test_score" (on their rows; greater is better),
-        "rank_test_score" (from 1; settings with more folds come first, equal ones share a rank),
-        "n_rounds" (the best number of rounds), "n_trained" (rounds of its longest training) and
-        "fit_time" (seconds of the trainings that gave its score; where these grow together, as on a
-        GPU, each second counts once). A setting that time ended before it had a score has no folds
-        and no rounds.
+        An entry for each setting tried, the first of which are the default: "params",
+        "mean_test_score" (on the rows held out; greater is better), "rank_test_score" (from 1;
+        equal ones share a rank), "n_rounds" (the best number of rounds), "n_trained" (rounds of its
+        trainings) and "fit_time" (seconds of these; where they grow together, as on a GPU, each
+        second counts once).
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.
@@ -112,14 +110,13 @@ TUNED = """Parameters
     below, half are one of the five best so far, of which each parameter is drawn again with a
     chance of 0.35; what a changed default does not draw remains that of the default.
 
-    All but the default are trained without the folds that hold out the first 500 rows; the best
-    third of these without those of the first 1000, and the best third of these without all of them
-    (asynchronous successive halving; Li et al. 2020). A training ends where no later round is
+    Each setting is trained without the rows of each fold. A training ends where no later round is
     better by 0.1 %, though there are 15 % more, and their learning rates add up to 2.5, or after
-    2000. Where time ends in the first training of a setting, its score is that of the best round so
-    far, on the folds trained so far; a later training is dropped. The best settings are weighted by
-    greedy selection on the raw predictions of the rows held out (Caruana et al. 2004), and those
-    with a weight trained on all rows.
+    2000. Where time ends, the best round so far counts. The best settings are weighted by greedy
+    selection on the raw predictions of the rows held out (Caruana et al. 2004), and those with a
+    weight trained on all rows, three times with other seeds. Of a time a quarter is kept for that,
+    or what it takes to train each once; the second and third trainings are left out where the time
+    is not enough.
 
     The space: ``learning_rate`` 0.035, 0.05, 0.07; ``max_leaf_nodes`` 5, 8, 12, 18, 28, 42, 64;
     ``min_samples_leaf`` 1, 2, 5, 10, 20, 40; ``l2_regularization`` 0.1, 0.5, 1, 3, 10;
@@ -127,7 +124,8 @@ TUNED = """Parameters
     also ``cat_smooth`` "auto", 5, 20, 60 and ``cat_l2`` 0, 3, 10, 30. Where the default tries
     symmetric trees, half of the random settings have ``grow_policy="symmetric"``, with
     ``max_depth`` 3, 4, 5, 6, 7, 8 in place of ``max_leaf_nodes``, ``learning_rate`` 0.05, 0.07, 0.1
-    and ``min_samples_leaf`` 1, 2, 5, 10.
+    and ``min_samples_leaf`` 1, 2, 5, 10. An estimator with ``max_features`` keeps it: then
+    ``colsample_bynode``, which says the same, is not in the space.
 
     A budget that is too short for the first measurement, and fewer than 50 rows, give the fit of
     the default, with a warning. Ctrl-C ends the search; the model is made of what was tried until

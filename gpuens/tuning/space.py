@@ -46,7 +46,8 @@ FIRST: tuple[dict[str, Any], ...] = (
      "min_samples_leaf": 5, "l2_regularization": 0.5, "subsample": 0.65, "colsample_bynode": 1.0},
 )  # fmt: skip
 """What is tried before anything is drawn: rounded from settings that were among the best on some of
-these tables, and unlike each other. They were not measured against random ones."""
+these tables, and unlike each other. Without them the error was the same on the mean of five other
+tables (10 CPU seconds of search), and 15 % higher on bike (20 CPU seconds)."""
 SHARED = (
     "loss", "quantile", "class_weight", "scoring", "random_state", "n_jobs", "device", "verbose",
     "max_bins", "categorical_features", "cat_hash_groups", "multi_strategy", "linear_leaves",
@@ -87,9 +88,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
-    """Return the space that is searched by default; symmetric trees have a depth, not leaves."""
+def space_of(
+    has_categories: bool, has_symmetric: bool, draws_features: bool
+) -> list[dict[str, Any]]:
+    """Return the space that is searched by default: symmetric trees have a depth, not leaves; the
+    features that nodes look at are drawn from unless the estimator has ``max_features``."""
     space = {**NUMERIC, **CATEGORICAL} if has_categories else dict(NUMERIC)
+    if not draws_features:
+        del space["colsample_bynode"]
     if not has_symmetric:
         return [space]
     symmetric = {name: values for name, values in space.items() if name != "max_leaf_nodes"}
@@ -97,16 +103,22 @@ def space_of(has_categories: bool, has_symmetric: bool) -> list[dict[str, Any]]:
     return [{**space, "grow_policy": ("lossguide",)}, symmetric]
 
 
-def first_of(has_symmetric: bool) -> list[tuple[int, dict[str, Any]]]:
-    """Return the settings that are tried first, each with the number of its part of the space: the
-    default, with each of the shapes of trees that it chooses from, and ``FIRST``."""
-    if has_symmetric:
-        policies = "lossguide", "symmetric"
-        found = [*({"grow_policy": policy} for policy in policies), *FIRST]
-        return [(policies.index(params["grow_policy"]), params) for params in found]
-    leaf_wise = [params for params in FIRST if params["grow_policy"] == "lossguide"]
-    rest = [{k: v for k, v in params.items() if k != "grow_policy"} for params in leaf_wise]
-    return [(0, params) for params in ({}, *rest)]
+def defaults(has_symmetric: bool) -> list[dict[str, Any]]:
+    """Return the default, with each of the shapes of trees that it chooses from: one for each part
+    of the space."""
+    policies = ("lossguide", "symmetric") if has_symmetric else ()
+    return [{"grow_policy": policy} for policy in policies] or [{}]
+
+
+def first_of(space: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the settings of ``FIRST`` that the default space has, in the parameters that it has,
+    each with the number of its part of the space."""
+    return [
+        (k, {name: value for name, value in params.items() if name in part})
+        for params in FIRST
+        for k, part in enumerate(space)
+        if params["grow_policy"] in part.get("grow_policy", ("lossguide",))
+    ]
 
 
 def draws(
