@@ -67,8 +67,8 @@ class BoostingRounds(Rounds):
     """
 
     fuses = True
-    """Whether steps may be done in one: nothing comes between the values of trees and the raw
-    predictions."""
+    """Whether steps may be done in one. Dropout says no: it changes the values of trees before they
+    are added."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class BoostingRounds(Rounds):
     def round(self, index: int) -> Iterator[Any]:
         """Run a round, counted from 0: ``start`` runs it to the first ``yield``, ``finish`` to the
         second, which returns the ``GrownRound``. In between a GPU grows the trees of the first
-        batch, and the host is free.
+        batch of outputs, while ``estimators.training.train`` measures the round before.
 
         Raises
         ------
@@ -143,8 +143,8 @@ class BoostingRounds(Rounds):
         yield GrownRound(index, trees, round_.drop)
 
     def begin(self, index: int, adapts: bool = True) -> Round:
-        """Draw the rows of a round, and adapt the loss to it, unless that is done with those of
-        other models."""
+        """Draw the rows of a round, and adapt the loss to it (``Loss.in_round``), unless
+        ``steps.joined_round`` adapts the losses of several models at once."""
         training, rows = self.training, self.training.rows
         rate = training.loss.safe_rate(training.settings.learning_rate(index))
         drop = self.leave_out(index, rate)
@@ -172,8 +172,8 @@ class BoostingRounds(Rounds):
         return trees
 
     def end(self, round_: Round) -> None:
-        """Check the totals that a GPU has computed: they have arrived, as they were requested
-        before the trees."""
+        """Check the sums of gradients that ``Gradients.compute`` left to a GPU. They have arrived:
+        they were requested before the trees, which are here."""
         for totals in round_.unchecked:
             round_.loss.check_totals(totals, round_)
 
