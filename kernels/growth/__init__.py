@@ -9,7 +9,7 @@ of single nodes.
 
 Where one worker has the table in the memory of one device, ``cpu/grow``, ``cpu/sparse`` and
 ``cuda/grow`` grow batches of trees without returns to Python; else the loop of phases
-(``by_phases``) does, with what these modules know of the rows:
+(``by_phases``) does, with the ``Batch`` of these modules:
 
     codes            CPU           GPU            workers        workers with GPUs
     Codes            its own       its own        cpu/by_phases  cuda/by_phases
@@ -23,7 +23,8 @@ becomes one by ``kernels.runtime.collective.sharing``.
 A GPU that holds the table grows symmetric trees by phases too: the host chooses their splits.
 
 To change the order in which nodes are opened, change ``control.comes_before`` alone. ``cuda/order``
-relies on one thing beside it: a child stands behind its parent in the order.
+relies on it being a strict total order of fields that are final when a node is pushed, in which a
+child comes after its parent.
 
 Words:
 

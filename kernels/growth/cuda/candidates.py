@@ -129,7 +129,8 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
             left += bins[b]
             if counted:
                 rows_left += i64(rows[b])
-        if missing == 0:  # the heavier child's side alone
+        # Without missing values both sides score alike: the heavier child gets unseen ones.
+        if missing == 0:
             heavier = 1 if 2 * (left & LOW) > (total & LOW) else 0
             if side != heavier:
                 continue

@@ -273,9 +273,12 @@ def plan_histograms(frontier, params, x, sums, counted, least_rows, share, least
 
 @device_function
 def clear(x, n, of_slots, n_counts, histograms, t):
-    """Set n histograms to zero, and the first of those behind the ones that growth keeps, in all
-    blocks but the first one: each takes pieces of one in turn. ``of_slots`` is 1 where the n are
-    those of the first slots, not of ``cleared``."""
+    """Set histograms to zero, a piece at a time, in all blocks but the first one: n slots, the
+    first ones where ``of_slots`` is 1, else those of ``cleared``; and the first ``n_counts``
+    behind all slots, which ``plan_counts`` gives to nodes to recheck::
+
+        histograms   | slots that growth keeps | sums, rows of a node | sums, rows of another | ...
+    """
     size = i64(histograms.shape[1])
     pieces = max(u32((size + PIECE - 1) // PIECE), u32(1))
     n_items = (n + n_counts) * i64(pieces)

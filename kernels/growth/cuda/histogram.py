@@ -20,8 +20,8 @@ which waits for its memory although a block takes a multiprocessor's shared memo
 The result, ``out``, is int32 of shape (n, 2, n_features, 256), with g and h in planes of their own.
 It is allocated by ``grow`` (``histograms``), ``streamed`` (``sums``) and ``by_phases``
 (``_histograms``). ``search`` reads that of ``grow``, and ``control`` clears it; ``streamed`` and
-``by_phases`` download theirs for the host (``pack_planes`` in ``cpu/histogram``). Change all of
-these together.
+``by_phases`` download theirs for the host (``pack_planes`` in ``cpu/histogram``), and read the
+numbers of rows from the first plane. Change all of these together.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
 
     ``codes`` is ``Codes.rows`` as one run of bytes, ``records`` and ``spare`` are the two buffers.
     The sums of a tile are added to its entry of ``out``, the result, at its end. A thread takes
-    ``OWN`` neighbouring records at a time. The rest of the tile goes to threads of different rows,
-    and so does all of a tile that counts: it puts the numbers of rows into the first plane.
+    ``OWN`` neighbouring records at a time. Records that do not fill ``OWN`` are taken one at a
+    time, and so are all records of a tile that counts rows, into the first plane, for a recheck.
     """
     sums = cuda.shared.array(0, np.int32)
     loaded = cuda.local.array(OWN, np.uint64)

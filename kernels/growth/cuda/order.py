@@ -247,7 +247,7 @@ def open_in_order(x, params, order, tree, lane, power, others, tally, sums, t):
         n_open = most_opened(n_need, x.plans[tree].expanded, most_splits)
         if lane == 0 and n_open < n_need:
             cuda.atomic.add(tally, REST, i32(1))
-        # Not if it comes before a known split, which a child of it may beat.
+        # The tree is complete only if its last split is opened: a child of one before may beat it.
         needs_last = x.nodes[order[first + n_splits - 1]].child < 0
         closes = i64(n_need == 1 and needs_last and n_splits == most_splits)
     own = i64(0)

@@ -101,9 +101,10 @@ def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_cou
     """List the histograms that nodes to recheck need, and return how many there are.
 
     Blocks share the rows of a node of ``least`` or more rows; those of a smaller one are counted
-    by the search, a block a feature. A large node has two histograms behind the ``n_kept`` that
-    growth keeps: the sums, if its own are given up, and the numbers of rows. Their order does not
-    matter. They stand behind the pairs in ``looked``; -1 is for sums that are kept.
+    by the search, a block a feature. A large node gets two histograms behind the ``n_kept`` that
+    growth keeps (see ``control.clear``): its sums and its numbers of rows. Two entries behind the
+    pairs in ``looked`` name the node for them; the first is -1 where growth has kept its sums. The
+    order of the nodes does not matter.
     """
     if t == 0:
         n_counted[0] = 0

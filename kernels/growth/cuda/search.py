@@ -213,9 +213,9 @@ def search_kernel(with_rules: bool) -> Any:
                         best_left = lefts[0]
                 # Nodes without a split are written, too: nothing clears the results before.
                 if t == 0:
-                    # One store an entry. Where a default is stored first, a loop stores other rows
-                    # of the table, and a branch then stores to the entry again, libNVVM 13.5.37 (of
-                    # numba-cuda 0.30.4) sends the last store to the loop's last row, on every
+                    # One store an entry: no default first, because of a fault of the compiler.
+                    # After ``t[i] = default; for j ...: t[j] = default; if found: t[i] = best``
+                    # libNVVM 13.5.37 (of numba-cuda 0.30.4) stores ``best`` at the last j, on every
                     # architecture; 12.9 to 13.5 do so for sm_100 and sm_120.
                     score[at] = best
                     number[at] = best_number
