@@ -82,7 +82,7 @@ def grow_cart(
     records : uint64, shape (m,)
         The records of all trees, one segment after the other; reordered.
     tree_begin, tree_end : int64, shape (n_trees,), NumPy
-        Each tree's segment, with at least one record.
+        Each tree's segment, with at least one record: no node is without rows.
     keys : uint64, shape (n_trees,), NumPy
         Random keys below 2**32.
     params : CartParams

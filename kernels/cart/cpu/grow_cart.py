@@ -24,6 +24,7 @@ from ...scalars.rng import draw
 from ..problem import (
     ABSOLUTE_ERROR,
     GINI,
+    MOST_ON_LANES,
     SQUARED_ERROR,
     CartParams,
     CartTable,
@@ -35,7 +36,7 @@ from ..problem import (
 from .finishing import finished
 from .nodes import find_split
 from .parting import part_rows
-from .random_cuts.by_row import N_CODES, middles_of_bins, rows_side_by_side
+from .random_cuts.by_row import middles_of_bins, rows_side_by_side
 from .random_cuts.small_subtrees import (
     ALL,
     MOST_ROWS,
@@ -64,8 +65,6 @@ SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
 WITHOUT_CLASS = u64(2**63 - 1)
-MIDDLE_BYTES = 2**22
-"""Bytes of the middles of bins that may be more than those of the codes."""
 NUMBERS_AT_ONCE = 64
 """Numbers of nodes that a thread takes at a time; even."""
 
@@ -201,6 +200,7 @@ def _grow_on_lanes(table, rows, params, work, x, room):
     n = nodes[x].end - nodes[x].begin
     tree_weight = work.weight[nodes[x].tree]
     ones = take_records(rows.records[nodes[x].begin : nodes[x].end], lanes)
+    # At least one row: a shift by all bits would be undefined.
     lanes.node[0], lanes.inside[0] = x, ALL >> u64(MOST_ROWS - n)
     n_stacked = 1
     while n_stacked > 0:
@@ -255,7 +255,7 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
         if n_stacked > 0:
             n_stacked -= 1
             x = stack[n_stacked]
-            if suits_lanes(nodes[x], rows, params):
+            if suits_lanes(nodes[x], rows):
                 _grow_on_lanes(table, rows, params, work, x, room)
                 continue
             _look_at(table, rows, params, work, x, room)
@@ -318,11 +318,14 @@ def grow_cart(
     sizes = tree_end - tree_begin
     # Starting a thread takes longer than growing on a few hundred records.
     n_threads = max(1, min(get_threads(), int(sizes.sum()) // 512))
-    rooms = allocate_rooms(n_threads, int(sizes.max()), table, target, params)
+    weights = _tree_weights(target.weight, records, tree_begin, tree_end)
+    unit = _unit_of_rows(table, target, params, weights, sizes)
+    by_row, on_lanes = ways_of_nodes(table, target, records.size, params, unit)
+    rooms = allocate_rooms(n_threads, int(sizes.max()), table, target, params, on_lanes=on_lanes)
     work = allocate_work(
         # Every thread may leave some of the numbers that it took last unused.
         most_nodes(sizes, params) + n_threads * NUMBERS_AT_ONCE,
-        _tree_weights(target.weight, records, tree_begin, tree_end),
+        weights,
         table,
         target.n_statistics,
         rooms.bits.shape[2] if bool((table.categorical == 1).any()) else 0,
@@ -334,8 +337,7 @@ def grow_cart(
     settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
     # Nodes on a stack or heap are disjoint and have rows: there are no more than the tree has rows.
     stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
-    unit = _unit_of_rows(table, target, params, work.weight, sizes)
-    rows = _rows(table, target, records, params, unit)
+    rows = _rows(table, target, records, params, unit, by_row, on_lanes)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
     if unit:
         records &= WITHOUT_CLASS
@@ -344,7 +346,13 @@ def grow_cart(
 
 
 def _rows(
-    table: CartTable, target: CartTarget, records: np.ndarray, params: CartParams, unit: int
+    table: CartTable,
+    target: CartTarget,
+    records: np.ndarray,
+    params: CartParams,
+    unit: int,
+    reads_by_row: bool,
+    on_lanes: bool,
 ) -> RowArrays:
     rank, n_ranks = np.empty((0, 0), np.uint32), 1
     if params.criterion == ABSOLUTE_ERROR:
@@ -353,15 +361,11 @@ def _rows(
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
     codes = table.codes
     by_row, middle = np.empty(0, codes.dtype), np.empty(0)
-    if _reads_by_row(table, target, records, params, unit):
-        if params.random_splits:
-            by_row = rows_side_by_side(codes)
-        else:
-            by_row = np.ascontiguousarray(codes.T).reshape(-1)
-    n_middle = 8 * N_CODES * codes.shape[0]
-    if (unit and codes.itemsize == 1 and n_middle <= max(codes.size, MIDDLE_BYTES)) or (
-        by_row.size and params.random_splits
-    ):
+    if reads_by_row and params.random_splits:
+        by_row = rows_side_by_side(codes)
+    elif reads_by_row:
+        by_row = np.ascontiguousarray(codes.T).reshape(-1)
+    if on_lanes or (reads_by_row and params.random_splits):
         middle = middles_of_bins(table)
     return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, unit, target.output_begin,
@@ -369,25 +373,28 @@ def _rows(
     )  # fmt: skip
 
 
-def _reads_by_row(
-    table: CartTable, target: CartTarget, records: np.ndarray, params: CartParams, unit: int
-) -> bool:
-    """Return whether the trees are grown on a copy of the codes row by row."""
+def ways_of_nodes(
+    table: CartTable, target: CartTarget, n_records: int, params: CartParams, unit: int
+) -> tuple[bool, bool]:
+    """Return whether nodes read the codes from a copy row by row, and whether subtrees of few rows
+    are grown on lanes, never both; ``unit`` is that of ``RowArrays``."""
     codes = table.codes
     n_copied = bytes_by_row(
-        codes.shape[::-1], records.size, params.max_features, params.max_depth,
+        codes.shape[::-1], n_records, params.max_features, params.max_depth,
         params.random_splits == 1,
     )  # fmt: skip
-    if n_copied == 0 or codes.itemsize > 1:
-        return False
+    copy_pays = n_copied > 0 and codes.itemsize == 1
     if params.random_splits == 0:
-        return True
-    if bool((table.monotone != 0).any()) or bool(table.categorical.any()):
-        return False
-    is_regression = target.classes.shape[0] == 0 and target.n_outputs == 1
-    if params.criterion == GINI:
-        return unit != 0
-    return params.criterion == SQUARED_ERROR and is_regression
+        return copy_pays, False
+    if codes.itemsize > 1 or bool((table.monotone != 0).any()) or bool(table.categorical.any()):
+        return False, False
+    of_two_classes = params.criterion == GINI and unit != 0
+    of_numbers = target.classes.shape[0] == 0 and target.n_outputs == 1
+    of_numbers = of_numbers and params.criterion == SQUARED_ERROR
+    if copy_pays and (of_two_classes or of_numbers):
+        return True, False
+    is_narrow = codes.shape[0] <= MOST_ON_LANES
+    return False, of_two_classes and is_narrow and params.max_leaves >= UNLIMITED
 
 
 def _unit_of_rows(

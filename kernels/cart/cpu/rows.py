@@ -37,8 +37,9 @@ class RowArrays(NamedTuple):
     by_feature, by_row : uint8 or uint32, 1-D
         The codes of the table, feature by feature and, if this pays, row by row; else empty.
     middle : float64
-        The number half-way between the ends of each bin, where random cuts are drawn for rows
-        side by side (see ``middles_of_bins``); else empty.
+        The number half-way between the ends of each bin (see ``middles_of_bins``), where random
+        cuts read ``by_row``, or where subtrees of few rows are grown on lanes: they are if this is
+        not empty and ``by_row`` is. Else empty.
     """
 
     classes: np.ndarray

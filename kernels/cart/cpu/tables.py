@@ -138,9 +138,16 @@ def allocate_work(
 
 
 def allocate_rooms(
-    n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
+    n_threads: int,
+    n: int,
+    table: CartTable,
+    target: CartTarget,
+    params: CartParams,
+    *,
+    on_lanes: bool,
 ) -> ThreadScratch:
-    """Allocate scratch for nodes of up to n rows, a line for each thread."""
+    """Allocate scratch for nodes of up to n rows, a line for each thread; that of small subtrees if
+    they are grown ``on_lanes``."""
     n_outputs, n_statistics = target.n_outputs, target.n_statistics
     n_features = table.n_bins.size
     most_bins = int(table.n_bins.max(initial=1))
@@ -180,7 +187,7 @@ def allocate_rooms(
         codes=lines((2, n + WORD if params.random_splits == 1 else 0), table.codes.dtype),
         numbers=lines(CACHE_LINE),
         row_cuts=row_cuts(lines, n_features if params.random_splits == 1 else 0),
-        lanes=subtree_lanes(lines, 0 if wide or params.random_splits == 0 else n_features),
+        lanes=subtree_lanes(lines, n_features if on_lanes else 0),
         most_entries=entries,
     )
 
