@@ -27,8 +27,8 @@ from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import grow_cart
 from ..kernels.cart.problem import (
     FEW_BINS,
-    LEAST_RANDOM,
     LIKELY_NODES,
+    MOST_ON_LANES,
     CartParams,
     CartTable,
     GrownCart,
@@ -221,7 +221,9 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-TO_COME = ("records and growing nodes", "codes by row", "histograms", "out-of-bag sums")
+TO_COME = (
+    "records and growing nodes", "codes by row", "middles of bins", "histograms", "out-of-bag sums",
+)  # fmt: skip
 """Parts of a plan that are not there yet when target and bins are."""
 
 EXACT_CELL_BYTES = 32
@@ -230,8 +232,11 @@ EXACT_CELL_BYTES = 32
 DEALT_BYTES = 2**25
 """Bytes of the columns that a worker bins at a time, if one column has not more."""
 
-MIDDLE_BYTES = 8 * 256
+BYTES_OF_MIDDLES = 8 * 256
 """Bytes of the middles of the bins of a feature, for random cuts."""
+
+BYTES_OF_LANES = 72
+"""Bytes of the scratch of a thread for a feature, where subtrees of few rows grow on lanes."""
 
 CUTTING_BYTES = 24
 """Bytes of a sampled value while a thread of the host cuts a column into bins."""
@@ -282,12 +287,15 @@ def cart_plan(
     table = 0 if is_there or on_workers_gpu else n_read * shape[1] * itemsize
     free, capacity = device.memory()
     on_host = int(capacity is None)  # 0 for what a GPU's plan leaves to the host
-    by_row = scratch = 0
+    by_row = middles = scratch = 0
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree))
-        n_records = batch * max(1, in_sample) if _reads_by_row(estimator, width, n_outputs) else 0
-        by_row = _bytes_by_row(estimator, n, n_columns, n_records, cell_bytes)
+        if estimator.max_bins is not None or cell_bytes == 1:
+            # Where bins have one byte by chance, ``EXACT_CELL_BYTES`` has room for these.
+            by_row, middles = _bytes_of_search(
+                estimator, (n, n_columns), batch * max(1, in_sample), width, n_outputs
+            )
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -301,6 +309,7 @@ def cart_plan(
         "columns to bin": _bytes_to_bin(estimator, n, n_columns, itemsize, n_own, on_workers_gpu),
         "records and growing nodes": batch * of_tree,
         "codes by row": by_row,
+        "middles of bins": middles,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
         "ends of bins": on_host * 2 * 8 * n_columns * min(n, estimator.max_bins or 0),
@@ -321,27 +330,30 @@ def _bytes_to_bin(
     return 0 if on_workers_gpu else 3 * max(n * itemsize, DEALT_BYTES)
 
 
-def _reads_by_row(estimator: Any, width: int, n_outputs: int) -> bool:
-    """Return whether trees of such targets may be grown on a copy of the codes: random cuts read it
-    for numbers or two classes, where no feature is constrained."""
-    if not has_random_cuts(estimator):
-        return True
-    most = {"squared_error": 1, "friedman_mse": 1, "gini": 2}.get(estimator.criterion, 0)
-    return n_outputs == 1 and width <= most and estimator.monotonic_cst is None
-
-
-def _bytes_by_row(
-    estimator: Any, n: int, n_columns: int, n_records: int, cell_bytes: int | None
-) -> int:
-    """Return the bytes of the copy of the codes that small nodes read on the CPU, and of the
-    middles of bins, which random cuts read. Where bins have one byte by chance,
-    ``EXACT_CELL_BYTES`` has room for it."""
-    if n_columns < LEAST_RANDOM or (estimator.max_bins is None and cell_bytes != 1):
-        return 0
+def _bytes_of_search(
+    estimator: Any, shape: tuple[int, int], n_records: int, width: int, n_outputs: int
+) -> tuple[int, int]:
+    """Return the bytes of the copy of the codes that nodes read on the CPU row by row, and those of
+    the middles of bins, with the scratch of lanes where these are used. Growth decides likewise
+    (``ways_of_nodes``), but knows whether there are categories and rows of different weight."""
+    n_columns, is_random = shape[1], has_random_cuts(estimator)
     depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
-    looked_at, is_random = estimator._n_looked_at(n_columns), has_random_cuts(estimator)
-    copied = bytes_by_row((n, n_columns), n_records, looked_at, depth, is_random)
-    return copied + MIDDLE_BYTES * n_columns if copied and is_random else copied
+    looked_at = estimator._n_looked_at(n_columns)
+    copied = bytes_by_row(shape, n_records, looked_at, depth, is_random)
+    if not is_random:
+        return copied, 0
+    if n_outputs > 1 or np.any(estimator.monotonic_cst):
+        return 0, 0
+    # Rows that are drawn twice do not count like others.
+    of_two_classes = estimator.criterion == "gini" and width <= 2
+    of_two_classes = of_two_classes and not getattr(estimator, "bootstrap", False)
+    of_numbers = estimator.criterion in ("squared_error", "friedman_mse")
+    middles = BYTES_OF_MIDDLES * n_columns
+    if copied and (of_two_classes or of_numbers):
+        return copied, middles
+    if of_two_classes and n_columns <= MOST_ON_LANES and estimator.max_leaf_nodes is None:
+        return 0, middles + BYTES_OF_LANES * n_columns * get_threads()
+    return 0, 0
 
 
 def _gpu_growth(

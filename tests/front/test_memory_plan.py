@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from gpuens import (
     BinnedTable,
     DecisionTreeClassifier,
     DecisionTreeRegressor,
+    ExtraTreesClassifier,
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRanker,
@@ -205,21 +207,23 @@ class TestNumbers:
 
         def copied(forest=RandomForestRegressor, shape=(20_000, 30), **settings):
             model = forest(**{"n_estimators": 4, "n_jobs": 1, "device": "cpu"} | settings)
-            return memory_plan(model, shape).parts["codes by row"]
+            parts = memory_plan(model, shape).parts
+            assert parts["middles of bins"] == (
+                shape[1] * 2048 if parts["codes by row"] and forest is ExtraTreesRegressor else 0
+            )
+            return parts["codes by row"]
 
         assert copied() == copied(max_depth=6) == 20_000 * 30
         # Random cuts read rows of whole vectors.
         assert copied(ExtraTreesRegressor) == copied(ExtraTreesRegressor, n_estimators=1)
-        assert copied(ExtraTreesRegressor, max_features=5) == 20_000 * 32 + 30 * 2048
+        assert copied(ExtraTreesRegressor, max_features=5) == 20_000 * 32
         assert copied(ExtraTreesRegressor, max_features=4) == 0
-        assert (
-            copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=4) == 20_000 * 16 + 9 * 2048
-        )
+        assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=4) == 20_000 * 16
         assert copied(ExtraTreesRegressor, shape=(20_000, 9), max_features=3) == 0
         # They do so for numbers of one output and two classes alone.
         assert copied(ExtraTreesRegressor, criterion="poisson") == 0
         assert copied(ExtraTreesRegressor, monotonic_cst=[1] * 30) == 0
-        for n_outputs, by_row in ((1, 20_000 * 32 + 30 * 2048), (2, 0)):
+        for n_outputs, by_row in ((1, 20_000 * 32), (2, 0)):
             plan = memory_plan(ExtraTreesRegressor(device="cpu"), (20_000, 30), n_outputs=n_outputs)
             assert plan.parts["codes by row"] == by_row
         for none in (
@@ -227,6 +231,52 @@ class TestNumbers:
             {"shape": (9_000_000, 30)},
         ):  # fmt: skip
             assert copied(**none) == 0, none
+
+    @pytest.mark.parametrize("settings", [
+        {}, {"max_features": 3}, {"max_features": 3, "max_depth": 5}, {"criterion": "entropy"},
+        {"max_features": 3, "max_leaf_nodes": 9}, {"max_leaf_nodes": 9}, {"bootstrap": True},
+        {"monotonic_cst": [0] * 12}, {"monotonic_cst": [1] + [0] * 11},
+        {"max_features": 3, "monotonic_cst": [0] * 12},
+        {"max_features": 3, "monotonic_cst": [0] * 11 + [-1]},
+        {"n_classes": 3}, {"n_features": 2}, {"n_features": 100}, {"n_features": 101},
+        {"regressor": True}, {"regressor": True, "max_features": 3},
+        {"regressor": True, "max_features": 1.0, "monotonic_cst": [0] * 12},
+    ], ids=str)  # fmt: skip
+    def test_what_random_cuts_read_is_that_of_growth(self, monkeypatch, settings):
+        cpu, made = import_module("gpuens.kernels.cart.cpu.grow_cart"), []
+        run = cpu.run
+
+        def noting(worker, n_threads, table, rows, params, work, rooms, stacks):
+            made.append((rows.by_row.nbytes, rows.middle.nbytes, rooms.lanes.codes.size > 0))
+            run(worker, n_threads, table, rows, params, work, rooms, stacks)
+
+        monkeypatch.setattr(cpu, "run", noting)
+        settings = {"max_features": 4, "n_estimators": 2, "n_jobs": 1, "device": "cpu"} | settings
+        n_features, n_classes = settings.pop("n_features", 12), settings.pop("n_classes", 2)
+        settings["max_features"] = min(settings["max_features"], n_features)
+        rng = np.random.default_rng(0)
+        rows, labels = rng.normal(size=(300, n_features)), rng.integers(0, n_classes, 300)
+        of_numbers = settings.pop("regressor", False)
+        model = (ExtraTreesRegressor if of_numbers else ExtraTreesClassifier)(**settings)
+        parts = memory_plan(model.fit(rows, labels), rows, labels).parts
+        by_row, middles, on_lanes = made[0]
+        # A vector may be read behind the last row.
+        assert parts["codes by row"] == (by_row - 32 if by_row else 0)
+        of_lanes = 72 * n_features if on_lanes else 0
+        assert parts["middles of bins"] == middles + of_lanes
+
+    @pytest.mark.parametrize("shape", [(600, 2000), (40_000, 12)])
+    def test_extra_trees_of_two_classes(self, shape):
+        rng = np.random.default_rng(0)
+        rows, labels = rng.normal(size=shape).astype(np.float32), rng.integers(0, 2, shape[0])
+        model = ExtraTreesClassifier(n_estimators=4, n_jobs=1, device="cpu")
+        model.fit(rows[:300], labels[:300])  # what is made once a process
+        tracemalloc.start()
+        model.fit(rows, labels)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        total = memory_plan(model, rows, labels).total
+        assert 0.6 * peak < total < 1.5 * peak, total / peak
 
     def test_bins_of_many_features(self):
         """Their ends and middles take more than the codes of a few rows."""

@@ -7,6 +7,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from gpuens.kernels.cart.problem import (
 )
 from gpuens.kernels.growth.params import UNLIMITED
 from gpuens.kernels.runtime.dispatch import Implementation
+from tests.kernels.implementations import Target
 from tests.support.cart_problems import (
     UNIT,
     Problem,
@@ -326,7 +328,7 @@ def test_parity_of_random_cuts_of_many_features(
 
 
 @pytest.mark.parametrize("name", ["three features", "few features", "limits", "heavy leaves"])
-def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name):
+def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name, growth_on_cpu):
     """Trees of some rows of two classes each, at most as many as a word has bits, or one more."""
     sizes = (1, 2, 3, 9, 63, 64, 65, 200) if target.xp is np and not target.simulated else (2, 9)
     rng = np.random.default_rng(3)
@@ -351,6 +353,60 @@ def test_parity_of_random_cuts_of_few_rows(target, oracle, same, name):
         missing_left = grown.missing_left[grown.feature >= 0]
         assert grown.feature.size > 50
         assert 0 < missing_left.mean() < 1
+    if target.implementation is Implementation.CPU:
+        assert [ways(*made) for made in growth_on_cpu] == [(False, True, True)]
+
+
+@pytest.fixture
+def growth_on_cpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The ``RowArrays`` and ``ThreadScratch`` of each growth on the CPU."""
+    cpu = import_module("gpuens.kernels.cart.cpu.grow_cart")
+    made, run = [], cpu.run
+
+    def noting(worker, n_threads, table, rows, settings, work, rooms, stacks):
+        made.append((rows, rooms))
+        run(worker, n_threads, table, rows, settings, work, rooms, stacks)
+
+    monkeypatch.setattr(cpu, "run", noting)
+    return made
+
+
+def ways(rows: Any, rooms: Any) -> tuple[bool, bool, bool]:
+    """Whether growth had a copy of the codes by row, middles of bins, and subtrees on lanes."""
+    return rows.by_row.size > 0, rows.middle.size > 0, bool(rooms.lanes.number[:, 0].any())
+
+
+@pytest.mark.parametrize("n_features, settings, expected", [
+    (4, {"max_features": 3}, (False, True, True)),
+    (100, {"max_features": 10}, (False, True, True)),
+    (101, {"max_features": 10}, (False, False, False)),
+    (4, {}, (True, True, False)),
+    (4, {"max_depth": 5}, (False, True, True)),
+    (4, {"criterion": ENTROPY}, (False, False, False)),
+    (4, {"max_features": 3, "max_leaves": 9}, (False, False, False)),
+    (4, {"max_leaves": 9}, (True, True, False)),
+    (4, {"random_splits": 0}, (False, False, False)),
+    (4, {"max_features": 3, "monotone": 1}, (False, False, False)),
+    (4, {"monotone": -1}, (False, False, False)),
+    (4, {"weight": 2}, (False, False, False)),
+    (4, {"times": 2}, (False, False, False)),
+    (4, {"n_classes": 3}, (False, False, False)),
+    (4, {"dtype": np.uint32}, (False, False, False)),
+    (4, {"categorical": [1]}, (False, False, False)),
+])  # fmt: skip
+def test_which_growth_copies_codes_and_uses_lanes(growth_on_cpu, n_features, settings, expected):
+    settings, n = {"random_splits": 1} | settings, 150
+    rng = np.random.default_rng(4)
+    X, weight = rng.integers(0, 40, (n, n_features)), np.ones(n)
+    weight[0] = settings.pop("weight", 1)
+    multiplicity = np.ones((1, n), int)
+    multiplicity[0, 0] = settings.pop("times", 1)
+    labels = rng.integers(0, settings.pop("n_classes", 2), n)
+    of_table = {key: settings.pop(key) for key in ("dtype", "categorical") if key in settings}
+    case = problem(X, classes_target(labels, weight), multiplicity, **of_table)
+    case = case.with_monotone(settings.pop("monotone", 0), *[0] * (n_features - 1))
+    case.grow(Target(Implementation.CPU, np), **settings)
+    assert [ways(*made) for made in growth_on_cpu] == [expected]
 
 
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
