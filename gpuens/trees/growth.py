@@ -312,7 +312,8 @@ def cart_plan(
         "middles of bins": middles,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
-        "ends of bins": on_host * 2 * 8 * n_columns * min(n, estimator.max_bins or 0),
+        # Two, those of each feature and all of them joined.
+        "ends of bins": on_host * 4 * 8 * n_columns * min(n, estimator.max_bins or 0),
         "trees": on_host * 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width),
     }
     parts = {name: parts[name] for name in TO_COME} if held else parts
