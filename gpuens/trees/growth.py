@@ -235,6 +235,9 @@ DEALT_BYTES = 2**25
 BYTES_OF_MIDDLES = 8 * 256
 """Bytes of the middles of the bins of a feature, for random cuts."""
 
+BYTES_OF_ENDS = 4 * 8
+"""Bytes of the two ends of a bin: those of each feature are joined, and go later."""
+
 BYTES_OF_LANES = 72
 """Bytes of the scratch of a thread for a feature, where subtrees of few rows grow on lanes."""
 
@@ -291,11 +294,9 @@ def cart_plan(
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * in_sample + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch = min(n_trees, max(get_threads(), BATCH_BYTES // of_tree))
-        if estimator.max_bins is not None or cell_bytes == 1:
-            # Where bins have one byte by chance, ``EXACT_CELL_BYTES`` has room for these.
-            by_row, middles = _bytes_of_search(
-                estimator, (n, n_columns), batch * max(1, in_sample), width, n_outputs
-            )
+        by_row, middles = _bytes_of_search(
+            estimator, (n, n_columns), batch * max(1, in_sample), width, n_outputs, cell_bytes
+        )
     else:
         of_tree, batch, scratch = _gpu_growth(
             estimator, n, n_columns, n_trees, n_likely, width, free
@@ -312,8 +313,7 @@ def cart_plan(
         "middles of bins": middles,
         "histograms": scratch,
         "out-of-bag sums": bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0,
-        # Two, those of each feature and all of them joined.
-        "ends of bins": on_host * 4 * 8 * n_columns * min(n, estimator.max_bins or 0),
+        "ends of bins": on_host * BYTES_OF_ENDS * n_columns * min(n, estimator.max_bins or 0),
         "trees": on_host * 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width),
     }
     parts = {name: parts[name] for name in TO_COME} if held else parts
@@ -332,11 +332,19 @@ def _bytes_to_bin(
 
 
 def _bytes_of_search(
-    estimator: Any, shape: tuple[int, int], n_records: int, width: int, n_outputs: int
+    estimator: Any,
+    shape: tuple[int, int],
+    n_records: int,
+    width: int,
+    n_outputs: int,
+    cell_bytes: int | None,
 ) -> tuple[int, int]:
     """Return the bytes of the copy of the codes that nodes read on the CPU row by row, and those of
     the middles of bins, with the scratch of lanes where these are used. Growth decides likewise
     (``ways_of_nodes``), but knows whether there are categories and rows of different weight."""
+    if estimator.max_bins is None and cell_bytes != 1:
+        # Where bins have one byte by chance, ``EXACT_CELL_BYTES`` has room for these.
+        return 0, 0
     n_columns, is_random = shape[1], has_random_cuts(estimator)
     depth = UNLIMITED if estimator.max_depth is None else int(estimator.max_depth)
     looked_at = estimator._n_looked_at(n_columns)
