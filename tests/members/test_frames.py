@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.tree import DecisionTreeRegressor as SklearnTree
 
 import gpuens
 from gpuens import (
@@ -26,6 +30,7 @@ from gpuens import (
     StagewiseClassifier,
     StagewiseRegressor,
     ThreeLearnerBoostingClassifier,
+    VotingRegressor,
 )
 from gpuens.diversity import member_predictions
 from tests.support.errors import raises
@@ -148,8 +153,125 @@ def test_columns_of_the_same_name():
         BaggingRegressor(DecisionTreeRegressor()).fit(frame, Y)
 
 
+@pytest.mark.parametrize("table", [{"size": [0.5]}, "size"], ids=["dict", "text"])
+@pytest.mark.parametrize("base", [Ridge(), tree], ids=["foreign", "own"])
+def test_what_is_no_table(base, table):
+    model = BaggingRegressor(base, 2)
+    with raises(TypeError, "X must be an array, a data frame or a list, got"):
+        model.fit(table, Y)
+    model.fit(NUMBERS, Y)
+    with raises(TypeError, "X must be an array, a data frame or a list, got"):
+        model.predict(table)
+
+
+class Wants(RegressorMixin, BaseEstimator):
+    """Takes frames of one type."""
+
+    def __init__(self, frame=None, categorical_features=None):
+        self.frame = frame
+        self.categorical_features = categorical_features
+
+    def fit(self, X, y):
+        assert type(X) is self.frame and X.shape[0] == len(y)
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X):
+        assert type(X) is self.frame
+        return np.full(X.shape[0], self.mean_)
+
+
+class WantsWithWeights(Wants):
+    def fit(self, X, y, sample_weight):
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("cls", [Wants, WantsWithWeights])
+@pytest.mark.parametrize("again", [False, True])
+def test_foreign_members_get_frames_of_the_library_of_x(library, cls, again):
+    frame = FRAMES[library](COLUMNS)
+    model = BaggingRegressor(
+        cls(type(frame), ["color"]), 8, max_samples=0.5, max_features=1.0 if again else 0.7,
+        bootstrap_features=again, oob_score=True,
+    ).fit(frame, Y)  # fmt: skip
+    assert model.predict(frame).shape == (N,)
+    assert any(np.unique(own).size < 3 for own in model.estimators_features_)
+
+
+def two_columns(X):
+    return np.asarray(X[:, [0, 2]], np.float64)
+
+
+class TestArrays:
+    """Members that neither name columns nor read their types get arrays, as of all frames."""
+
+    BASES = {
+        BaggingRegressor: boosted, AdaBoostRegressor: boosted, StagewiseRegressor: [tree, boosted],
+        BaggingClassifier: GradientBoostingClassifier(n_estimators=3),
+        AdaBoostClassifier: GradientBoostingClassifier(n_estimators=3),
+        ThreeLearnerBoostingClassifier: GradientBoostingClassifier(n_estimators=3),
+    }  # fmt: skip
+    of_any_base = pytest.mark.parametrize("cls", BASES, ids=lambda cls: cls.__name__)
+
+    @of_any_base
+    def test_text_that_holds_numbers(self, cls):
+        y = C if issubclass(cls, ClassifierMixin) else Y
+        text = pd.DataFrame(NUMBERS).rename(columns=str).astype(str)
+        expected = cls(self.BASES[cls]).fit(NUMBERS, y).predict(NUMBERS)
+        np.testing.assert_array_equal(cls(self.BASES[cls]).fit(text, y).predict(text), expected)
+
+    @of_any_base
+    @pytest.mark.parametrize("dtype", ["category", "text"])
+    def test_columns_that_are_taken_by_position(self, cls, dtype):
+        y = C if issubclass(cls, ClassifierMixin) else Y
+        frame = pd.DataFrame(COLUMNS | {"shape": NUMBERS[:, 2]})
+        frame = frame.astype({"color": "category"}) if dtype == "category" else frame
+        several = self.BASES[cls] if isinstance(self.BASES[cls], list) else [self.BASES[cls]]
+        pipelines = [make_pipeline(FunctionTransformer(two_columns), base) for base in several]
+        model = cls(pipelines if len(several) > 1 else pipelines[0]).fit(frame, y)
+        assert model.score(frame, y) > 0.1
+
+    def test_of_objects_in_any_order(self):
+        values = np.repeat(np.array([0.5, "0.5"], object), [150, 150])
+        frame = pd.DataFrame({"size": COLUMNS["size"], "half": values})
+        for table in (frame, frame[::-1]):
+            model = BaggingRegressor(boosted, 3).fit(table, Y)
+            assert not hasattr(model.estimators_[0], "feature_names_in_")
+
+    @pytest.mark.parametrize("own", [tree, boosted], ids=["tree", "boosted"])
+    def test_text_that_kinds_do_not_take(self, own):
+        kinds = [SklearnTree(max_depth=2), own]
+        with raises(ValueError, "X has dtype object", "Name their columns in categorical_features"):
+            StagewiseRegressor(kinds).fit(pd.DataFrame(COLUMNS), Y)
+
+
+class TestTypes:
+    """Columns of categories reach members that read categories from types."""
+
+    frame = pd.DataFrame(NUMBERS, columns=list(COLUMNS)).astype({"color": "category"})
+
+    @pytest.mark.parametrize("base", [
+        boosted, make_pipeline(boosted), make_pipeline("passthrough", boosted),
+        VotingRegressor([("boosted", boosted)]), BaggingRegressor(boosted, 1, bootstrap=False),
+    ], ids=["boosted", "pipeline", "pass", "vote", "bag"])  # fmt: skip
+    def test_are_read_as_outside_of_a_bag(self, base):
+        bag = BaggingRegressor(base, 1, bootstrap=False).fit(self.frame, Y)
+        alone = clone(boosted).fit(self.frame, Y)
+        np.testing.assert_allclose(bag.predict(self.frame), alone.predict(self.frame), rtol=1e-12)
+        assert not np.allclose(alone.predict(self.frame), boosted.fit(NUMBERS, Y).predict(NUMBERS))
+
+    def test_models_of_before_read_numbers(self):
+        model = BaggingRegressor(boosted, 3).fit(NUMBERS, Y)
+        expected = model.predict(NUMBERS)
+        del model._passes_frames
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that only X has names
+            np.testing.assert_array_equal(model.predict(self.frame), expected)
+
+
 def test_text_that_members_do_not_take():
-    with raises(ValueError, "X must hold numbers, but its column 'color' has dtype"):
+    with raises(ValueError, "X has dtype object and holds values that are not numbers"):
         BaggingRegressor(boosted).fit(pd.DataFrame(COLUMNS), Y)
     base = GradientBoostingClassifier(n_estimators=3, categorical_features=["color", "shape"])
     stack = StackingClassifier([("boosted", base)], passthrough=True)
