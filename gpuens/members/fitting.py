@@ -135,18 +135,28 @@ def require_container(X: Any) -> None:
 
 
 def _needs_frame(ensemble: Any, X: Any) -> bool:
-    """Return whether members need a frame: they name its columns, or read types that it has. Others
-    get arrays, which they may index by positions, and in which text can be numbers."""
-    readers = list(_readers(ensemble.estimator))
-    if any(isinstance(reader, ColumnTransformer) for reader in readers):
-        return True
+    """Return whether members need a frame: they name its columns, or all read types that it has.
+    Others get arrays, which they may index by positions, and in which text can be numbers."""
+    several = isinstance(ensemble.estimator, (list, tuple))
+    estimators = ensemble.estimator if several else [ensemble.estimator]
+    kinds = [list(_readers(estimator)) for estimator in estimators]
+    return any(map(_names_columns, kinds)) or (
+        all(map(_reads_types, kinds)) and bool(columns_of_categories(X).any())
+    )
+
+
+def _names_columns(readers: list[Any]) -> bool:
     parameters = [pair for reader in readers for pair in reader.get_params(deep=True).items()]
-    named = (v for name, v in parameters if name.rpartition("__")[2] in COLUMN_PARAMETERS)
-    if any(map(_has_names, named)):
-        return True
+    return any(isinstance(reader, ColumnTransformer) for reader in readers) or any(
+        name.rpartition("__")[2] in COLUMN_PARAMETERS and _has_names(value)
+        for name, value in parameters
+    )
+
+
+def _reads_types(readers: list[Any]) -> bool:
     columns = [getattr(reader, "categorical_features", None) for reader in readers]
-    reads_types = any(isinstance(own, str) and own == "from_dtype" for own in columns)
-    return reads_types and bool(columns_of_categories(X).any())
+    by_type = any(isinstance(own, str) and own == "from_dtype" for own in columns)
+    return by_type or not readers  # by default a member is a tree, which does
 
 
 def _readers(part: Any) -> Iterator[Any]:

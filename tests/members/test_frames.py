@@ -1,4 +1,4 @@
-"""Data frames with columns of text or categories, and columns that settings name, reach members."""
+"""Data frames reach members that name their columns, or read categories from the types of these."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from gpuens import (
     StagewiseClassifier,
     StagewiseRegressor,
     ThreeLearnerBoostingClassifier,
+    VotingClassifier,
     VotingRegressor,
 )
 from gpuens.diversity import member_predictions
@@ -167,7 +168,7 @@ def test_what_is_no_table(base, table):
 class Wants(RegressorMixin, BaseEstimator):
     """Takes frames of one type."""
 
-    def __init__(self, frame=None, categorical_features=None):
+    def __init__(self, frame=None, categorical_features="from_dtype"):
         self.frame = frame
         self.categorical_features = categorical_features
 
@@ -186,21 +187,27 @@ class WantsWithWeights(Wants):
         return super().fit(X, y)
 
 
-@pytest.mark.parametrize("library", FRAMES)
+WITH_TYPES = {
+    "pandas": pd.DataFrame(COLUMNS).astype({"color": "category"}),
+    "polars": pl.DataFrame(COLUMNS).with_columns(pl.col("color").cast(pl.Categorical)),
+    "pyarrow": pa.table(COLUMNS | {"color": pa.array(COLUMNS["color"]).dictionary_encode()}),
+}
+
+
+@pytest.mark.parametrize("library", WITH_TYPES)
 @pytest.mark.parametrize("cls", [Wants, WantsWithWeights])
 @pytest.mark.parametrize("again", [False, True])
 def test_foreign_members_get_frames_of_the_library_of_x(library, cls, again):
-    frame = FRAMES[library](COLUMNS)
-    model = BaggingRegressor(
-        cls(type(frame), ["color"]), 8, max_samples=0.5, max_features=1.0 if again else 0.7,
-        bootstrap_features=again, oob_score=True,
-    ).fit(frame, Y)  # fmt: skip
+    frame = WITH_TYPES[library]
+    settings = {"max_features": 1.0 if again else 0.7, "bootstrap_features": again}
+    base = cls(type(frame))
+    model = BaggingRegressor(base, 8, max_samples=0.5, oob_score=True, **settings).fit(frame, Y)
     assert model.predict(frame).shape == (N,)
     assert any(np.unique(own).size < 3 for own in model.estimators_features_)
 
 
-def two_columns(X):
-    return np.asarray(X[:, [0, 2]], np.float64)
+def first_column(X):
+    return np.asarray(X[:, [0]], np.float64)
 
 
 class TestArrays:
@@ -221,16 +228,19 @@ class TestArrays:
         expected = cls(self.BASES[cls]).fit(NUMBERS, y).predict(NUMBERS)
         np.testing.assert_array_equal(cls(self.BASES[cls]).fit(text, y).predict(text), expected)
 
-    @of_any_base
-    @pytest.mark.parametrize("dtype", ["category", "text"])
-    def test_columns_that_are_taken_by_position(self, cls, dtype):
-        y = C if issubclass(cls, ClassifierMixin) else Y
-        frame = pd.DataFrame(COLUMNS | {"shape": NUMBERS[:, 2]})
-        frame = frame.astype({"color": "category"}) if dtype == "category" else frame
-        several = self.BASES[cls] if isinstance(self.BASES[cls], list) else [self.BASES[cls]]
-        pipelines = [make_pipeline(FunctionTransformer(two_columns), base) for base in several]
-        model = cls(pipelines if len(several) > 1 else pipelines[0]).fit(frame, y)
-        assert model.score(frame, y) > 0.1
+    @pytest.mark.parametrize("cls", [
+        BaggingRegressor, BaggingClassifier, AdaBoostRegressor, ThreeLearnerBoostingClassifier,
+    ])  # fmt: skip
+    @pytest.mark.parametrize("frame", [WITH_TYPES["pandas"], pl.DataFrame(COLUMNS)],
+                             ids=["categories", "text"])  # fmt: skip
+    @pytest.mark.parametrize("inside", [False, True], ids=["pipeline", "vote of pipelines"])
+    def test_columns_that_are_taken_by_position(self, cls, frame, inside):
+        classifies = issubclass(cls, ClassifierMixin)
+        base = make_pipeline(FunctionTransformer(first_column), self.BASES[cls])
+        if inside:
+            base = (VotingClassifier if classifies else VotingRegressor)([("only", base)])
+        y = C if classifies else Y
+        assert cls(base).fit(frame, y).score(frame, y) > 0.1
 
     def test_of_objects_in_any_order(self):
         values = np.repeat(np.array([0.5, "0.5"], object), [150, 150])
@@ -240,26 +250,37 @@ class TestArrays:
             assert not hasattr(model.estimators_[0], "feature_names_in_")
 
     @pytest.mark.parametrize("own", [tree, boosted], ids=["tree", "boosted"])
-    def test_text_that_kinds_do_not_take(self, own):
+    @pytest.mark.parametrize("frame", [WITH_TYPES["pandas"], pl.DataFrame(COLUMNS)],
+                             ids=["categories", "text"])  # fmt: skip
+    def test_text_that_kinds_do_not_take(self, own, frame):
         kinds = [SklearnTree(max_depth=2), own]
         with raises(ValueError, "X has dtype object", "Name their columns in categorical_features"):
-            StagewiseRegressor(kinds).fit(pd.DataFrame(COLUMNS), Y)
+            StagewiseRegressor(kinds).fit(frame, Y)
 
 
 class TestTypes:
     """Columns of categories reach members that read categories from types."""
 
     frame = pd.DataFrame(NUMBERS, columns=list(COLUMNS)).astype({"color": "category"})
+    y = NUMBERS[:, 0] + 2.0 * (NUMBERS[:, 1] == 1)
 
     @pytest.mark.parametrize("base", [
         boosted, make_pipeline(boosted), make_pipeline("passthrough", boosted),
-        VotingRegressor([("boosted", boosted)]), BaggingRegressor(boosted, 1, bootstrap=False),
-    ], ids=["boosted", "pipeline", "pass", "vote", "bag"])  # fmt: skip
-    def test_are_read_as_outside_of_a_bag(self, base):
-        bag = BaggingRegressor(base, 1, bootstrap=False).fit(self.frame, Y)
-        alone = clone(boosted).fit(self.frame, Y)
-        np.testing.assert_allclose(bag.predict(self.frame), alone.predict(self.frame), rtol=1e-12)
-        assert not np.allclose(alone.predict(self.frame), boosted.fit(NUMBERS, Y).predict(NUMBERS))
+        VotingRegressor([("boosted", boosted)]), AdaBoostRegressor(boosted, n_estimators=1),
+    ], ids=["boosted", "pipeline", "pass", "vote", "adaboost"])  # fmt: skip
+    def test_are_categories(self, base):
+        by_type = BaggingRegressor(base, 3, random_state=0).fit(self.frame, self.y)
+        numbers = clone(by_type).fit(NUMBERS, self.y).predict(NUMBERS)
+        names = [n for n in base.get_params() if n.endswith("categorical_features")]
+        by_position = clone(base).set_params(**dict.fromkeys(names, [1]))
+        expected = BaggingRegressor(by_position, 3, random_state=0).fit(NUMBERS, self.y)
+        np.testing.assert_array_equal(by_type.predict(self.frame), expected.predict(NUMBERS))
+        assert not np.allclose(numbers, expected.predict(NUMBERS))
+
+    @pytest.mark.parametrize("cls", [BaggingRegressor, StagewiseRegressor, AdaBoostRegressor])
+    def test_are_read_by_members_of_no_setting(self, cls):
+        frame = WITH_TYPES["polars"][["size", "color"]]
+        assert cls(n_estimators=5).fit(frame, Y).score(frame, Y) > 0.1
 
     def test_models_of_before_read_numbers(self):
         model = BaggingRegressor(boosted, 3).fit(NUMBERS, Y)
