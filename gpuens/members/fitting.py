@@ -140,16 +140,21 @@ def _needs_frame(ensemble: Any, X: Any) -> bool:
     several = isinstance(ensemble.estimator, (list, tuple))
     estimators = ensemble.estimator if several else [ensemble.estimator]
     kinds = [list(_readers(estimator)) for estimator in estimators]
-    return any(map(_names_columns, kinds)) or (
+    if any(isinstance(reader, ColumnTransformer) for kind in kinds for reader in kind):
+        return True
+    return any(map(_names_columns, estimators)) or (
         all(map(_reads_types, kinds)) and bool(columns_of_categories(X).any())
     )
 
 
-def _names_columns(readers: list[Any]) -> bool:
-    parameters = [pair for reader in readers for pair in reader.get_params(deep=True).items()]
-    return any(isinstance(reader, ColumnTransformer) for reader in readers) or any(
-        name.rpartition("__")[2] in COLUMN_PARAMETERS and _has_names(value)
-        for name, value in parameters
+def _names_columns(estimator: Any) -> bool:
+    """Return whether an estimator or a part of it names columns: also a later step of a pipeline,
+    since earlier ones may keep the names."""
+    parameters = {} if estimator is None else estimator.get_params(deep=True)
+    return any(
+        (isinstance(value, ColumnTransformer) or name.rpartition("__")[2] in COLUMN_PARAMETERS)
+        and _has_names(value)
+        for name, value in parameters.items()
     )
 
 
@@ -175,6 +180,8 @@ def _readers(part: Any) -> Iterator[Any]:
 
 def _has_names(columns: Any) -> bool:
     """Return whether columns, or groups of them, are given by their names."""
+    if isinstance(columns, ColumnTransformer):
+        columns = [own for *_, own in columns.transformers]
     if isinstance(columns, (list, tuple, set, frozenset, np.ndarray)):
         return any(isinstance(own, str) or _has_names(own) for own in columns)
     return isinstance(columns, Mapping)

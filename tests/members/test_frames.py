@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor as SklearnTree
 
 import gpuens
@@ -139,6 +139,15 @@ class TestNames:
         columns = make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough")
         model = BaggingRegressor(make_pipeline(columns, DecisionTreeRegressor()))
         assert model.fit(self.numbers, Y).score(self.numbers, Y) > 0.8
+
+    @pytest.mark.parametrize("last", [
+        [clone(boosted).set_params(categorical_features=["color"])],
+        [make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough"), boosted],
+    ], ids=["parameter", "transformer"])  # fmt: skip
+    def test_of_a_later_step(self, last):
+        keeps_names = StandardScaler().set_output(transform="pandas")
+        model = BaggingRegressor(make_pipeline(keeps_names, *last), 3).fit(self.numbers, Y)
+        assert model.predict(self.numbers).shape == (N,)
 
     def test_are_kept_in_a_file(self, tmp_path):
         frame = pd.DataFrame(COLUMNS)
