@@ -153,13 +153,19 @@ def features_vary(X: Any) -> bool:
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
     if is_frame(X):
         columns = nw.from_native(X, eager_only=True).iter_columns()
-        return any(column.drop_nulls().n_unique() > 1 for column in columns)
+        return any(_known(column).n_unique() > 1 for column in columns)
     table = X if hasattr(X, "dtype") else np.asarray(X, object)
     for f in range(table.shape[1]):
         column = to_numpy(table[:, f])
         if len(set(column[column == column].tolist())) > 1:
             return True
     return False
+
+
+def _known(column: nw.Series[Any]) -> nw.Series[Any]:
+    """Return the values of a column that are neither missing nor NaN."""
+    values = column.drop_nulls()
+    return values.filter(~values.is_nan()) if values.dtype.is_float() else values
 
 
 def _spread(target: Any) -> float:

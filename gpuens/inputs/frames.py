@@ -174,9 +174,10 @@ def _require_numbers(column: nw.Series[Any], name: str) -> None:
             "column named there, or pass their codes"
         )
     elif dtype in (nw.String, nw.Object):
-        advice = "Cast it to float64 if its values are numbers. " * (dtype == nw.Object) + (
-            "Fit with the column named in categorical_features, encode it as numbers "
-            "(sklearn.preprocessing.OrdinalEncoder), or drop it"
+        advice = (
+            "Cast it to float64 if its values are numbers. Fit with the column named in "
+            "categorical_features, encode it as numbers (sklearn.preprocessing.OrdinalEncoder), "
+            "or drop it"
         )
     elif dtype.is_temporal():
         advice = "Turn it into a number, such as the days since a date, or drop it"

@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
@@ -31,7 +32,7 @@ from ..inputs.arrays import (
     require_shape,
     require_two_axes,
 )
-from ..inputs.frames import require_unique_columns
+from ..inputs.frames import columns_of_categories, require_unique_columns
 from ..inputs.targets import read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from .samples import Samples, SamplingPlan
@@ -87,7 +88,7 @@ def read_features(
     """Read features for members: only the shape is checked, values may have any type. With
     ``reset`` the estimator gets ``n_features_in_``, ``feature_names_in_`` and ``_passes_frames``,
     else it is compared with them. Returns an array, with ``sparse`` a CSR or CSC matrix, or the
-    data frame itself where an array would lose what members need: the types of columns of text or
+    data frame itself where an array would lose what members need: the types of columns of
     categories, or the names that parameters of the members refer to."""
     if is_frame(X):
         require_unique_columns(X, "X")
@@ -97,6 +98,7 @@ def read_features(
         return read_table(X, device, estimator=estimator, reset=reset)
     if not is_sparse(X):
         require_readable(X, "X")
+        require_container(X)
         require_two_axes(on_host(X), estimator)
     if is_frame(X):  # scikit-learn fails at frames without columns
         require_shape(tuple(X.shape), estimator)
@@ -124,23 +126,62 @@ def read_features(
     return values if issparse(values) else device.asarray(values)
 
 
+def require_container(X: Any) -> None:
+    """Raise a TypeError for text and dicts, which have a length but no rows, and for what has
+    neither shape nor length."""
+    of_rows = hasattr(X, "__len__") and not isinstance(X, (str, bytes, Mapping))
+    if getattr(X, "shape", None) is None and not (of_rows or hasattr(X, "__array__")):
+        raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
+
+
 def _needs_frame(ensemble: Any, X: Any) -> bool:
-    """Return whether members need the types or the names of a frame's columns."""
-    schema = nw.from_native(X, eager_only=True).schema
-    if any(dtype in (nw.String, nw.Categorical, nw.Enum) for dtype in schema.values()):
+    """Return whether members need a frame: they name its columns, or all read types that it has.
+    Others get arrays, which they may index by positions, and in which text can be numbers."""
+    several = isinstance(ensemble.estimator, (list, tuple))
+    estimators = ensemble.estimator if several else [ensemble.estimator]
+    kinds = [list(_readers(estimator)) for estimator in estimators]
+    if any(isinstance(reader, ColumnTransformer) for kind in kinds for reader in kind):
         return True
-    kinds = ensemble.estimator if isinstance(ensemble.estimator, (list, tuple)) else [ensemble]
-    parameters = [pair for kind in kinds for pair in kind.get_params(deep=True).items()]
-    return any(
-        isinstance(value, ColumnTransformer)
-        or name.rpartition("__")[2] in COLUMN_PARAMETERS
-        and _has_names(value)
-        for name, value in parameters
+    return any(map(_names_columns, estimators)) or (
+        all(map(_reads_types, kinds)) and bool(columns_of_categories(X).any())
     )
+
+
+def _names_columns(estimator: Any) -> bool:
+    """Return whether an estimator or a part of it names columns: also a later step of a pipeline,
+    since earlier ones may keep the names."""
+    parameters = {} if estimator is None else estimator.get_params(deep=True)
+    return any(
+        (isinstance(value, ColumnTransformer) or name.rpartition("__")[2] in COLUMN_PARAMETERS)
+        and _has_names(value)
+        for name, value in parameters.items()
+    )
+
+
+def _reads_types(readers: list[Any]) -> bool:
+    columns = [getattr(reader, "categorical_features", None) for reader in readers]
+    by_type = any(isinstance(own, str) and own == "from_dtype" for own in columns)
+    return by_type or not readers  # by default a member is a tree, which does
+
+
+def _readers(part: Any) -> Iterator[Any]:
+    """Yield an estimator and those among its parameters: what sees X as it is passed, of which the
+    later steps of a pipeline are not."""
+    if isinstance(part, Pipeline):
+        part = next((step for _, step in part.steps if hasattr(step, "get_params")), None)
+        yield from _readers(part)
+    elif isinstance(part, (list, tuple)):
+        for own in part:
+            yield from _readers(own)
+    elif hasattr(part, "get_params") and not isinstance(part, type):
+        yield part
+        yield from _readers(list(part.get_params(deep=False).values()))
 
 
 def _has_names(columns: Any) -> bool:
     """Return whether columns, or groups of them, are given by their names."""
+    if isinstance(columns, ColumnTransformer):
+        columns = [own for *_, own in columns.transformers]
     if isinstance(columns, (list, tuple, set, frozenset, np.ndarray)):
         return any(isinstance(own, str) or _has_names(own) for own in columns)
     return isinstance(columns, Mapping)
@@ -348,7 +389,8 @@ def columns_of(X: Any, features: np.ndarray) -> Any:
     first = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist()]
     draw = np.arange(features.size) - np.repeat(first, np.diff([*first, features.size]))
     names = [f"{table.columns[f]}.{k}" for f, k in zip(features, draw, strict=True)]
-    return table.select(nw.nth(int(f)).alias(n) for f, n in zip(features, names, strict=True))
+    drawn = (nw.nth(int(f)).alias(n) for f, n in zip(features, names, strict=True))
+    return table.select(drawn).to_native()
 
 
 def take(values: Any, rows: Array, home: Device) -> Any:

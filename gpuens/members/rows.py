@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from ..devices.lazy_tables import require_in_memory
 from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
 from ..inputs.arrays import is_frame
 from ..inputs.frames import frame_to_numpy
-from .fitting import TAKE_GPU_ARRAYS, take, whole
+from .fitting import TAKE_GPU_ARRAYS, require_container, take, whole
 from .side_by_side import Fit, is_own, threads_of_models, train_side_by_side
 
 
@@ -117,8 +117,7 @@ def readable(X: Any) -> Any:
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of any table. Raises a ValueError or a TypeError if it has none."""
     shape = getattr(X, "shape", None)
-    if shape is None and (not hasattr(X, "__len__") or isinstance(X, (str, bytes, Mapping))):
-        raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
+    require_container(X)
     if shape == ():
         raise ValueError("Expected 2D array, got scalar array instead. X must have rows.")
     n_rows = len(X) if shape is None else int(shape[0])

@@ -137,7 +137,8 @@ class PlannedGroup(NamedTuple):
 def train_side_by_side(
     fits: Sequence[Fit], X: Any, y: Any, n_threads: int, most: int | None = None
 ) -> list[Any]:
-    """Return the results of functions, each of which fits an estimator to rows of X and y.
+    """Return the results of the functions of ``fits``: pairs of an estimator and of a function,
+    called without arguments, that fits it or one with the same settings to rows of X and y.
     ``n_threads`` are those of the CPU that they may keep busy, ``most`` the models that grow
     together on a GPU (None: as many as its memory holds). After a KeyboardInterrupt nothing is
     kept."""

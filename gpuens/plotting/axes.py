@@ -24,15 +24,18 @@ SEQUENTIAL = "cividis"
 """A colour map that looks the same to colour-blind readers (Nunez et al., PLOS ONE 13, 2018)."""
 
 
-DRAWN = """ax : matplotlib axes, default=None
-        None: new ones.
-    **kwargs
+DRAWN_ON = """**kwargs
         Of the <artist>, as ``Axes.<by>`` takes them.
 
     Returns
     -------
     <display>"""
-"""The end of the documentation of what draws."""
+"""The end of the documentation of what draws, after that of its axes."""
+
+DRAWN = f"""ax : matplotlib axes, default=None
+        None: new ones.
+    {DRAWN_ON}"""
+"""The end of the documentation of what takes axes last."""
 
 
 def pyplot() -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..estimators.docstrings import documented
 from ..estimators.parameters import COUNT
-from .axes import COLORS, DRAWN, GREY, axes_for, choice, probabilities_of, tidy, vector
+from .axes import COLORS, DRAWN, DRAWN_ON, GREY, axes_for, choice, probabilities_of, tidy, vector
 
 STRATEGIES = ("uniform", "quantile")
 NORMAL_95 = 1.959964
@@ -147,7 +147,7 @@ class CalibrationDisplay:
         distance = np.abs(self.prob_true - self.prob_pred)
         return float((self.counts * distance).sum() / self.counts.sum())
 
-    @documented(DRAWN, artist="points", by="errorbar", display="CalibrationDisplay")
+    @documented(DRAWN_ON, artist="points", by="errorbar", display="CalibrationDisplay")
     def plot(
         self, ax: Any = None, *, name: str | None = None, ref_line: bool = True, **kwargs: Any
     ) -> CalibrationDisplay:
@@ -155,6 +155,8 @@ class CalibrationDisplay:
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         name : str, default=None
             For the legend; None: ``estimator_name``.
         ref_line : bool, default=True

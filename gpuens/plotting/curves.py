@@ -15,6 +15,7 @@ from ..estimators.docstrings import documented
 from .axes import (
     COLORS,
     DRAWN,
+    DRAWN_ON,
     GREY,
     attribute_of,
     axes_for,
@@ -144,7 +145,7 @@ class LearningCurveDisplay:
         curves = {data: np.array(list(curve(data, *pair))) for data, pair in rows.items()}
         return cls(curves, metric=name)
 
-    @documented(DRAWN, artist="lines", by="plot", display="LearningCurveDisplay")
+    @documented(DRAWN_ON, artist="lines", by="plot", display="LearningCurveDisplay")
     def plot(
         self, ax: Any = None, *, names: Mapping[str, str] | None = None, **kwargs: Any
     ) -> LearningCurveDisplay:
@@ -152,6 +153,8 @@ class LearningCurveDisplay:
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         names : dict of str to str, default=None
             What the legend calls the data.
         <shared>

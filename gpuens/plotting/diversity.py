@@ -14,6 +14,7 @@ from ..estimators.docstrings import documented
 from .axes import (
     COLORS,
     DRAWN,
+    DRAWN_ON,
     MARKERS,
     SEQUENTIAL,
     axes_for,
@@ -129,12 +130,14 @@ class DiversityDisplay:
     def mean(self) -> float:
         return float(self.matrix[~np.eye(len(self.matrix), dtype=bool)].mean())
 
-    @documented(DRAWN, artist="matrix", by="imshow", display="DiversityDisplay")
+    @documented(DRAWN_ON, artist="matrix", by="imshow", display="DiversityDisplay")
     def plot(self, ax: Any = None, *, colorbar: bool = True, **kwargs: Any) -> DiversityDisplay:
         """Draw the matrix.
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         colorbar : bool, default=True
         <shared>
         """
@@ -250,12 +253,14 @@ class KappaErrorDisplay:
         mean = (error[first] + error[second]) / 2
         return cls(kappa[first, second], mean, estimator_name=name).plot(ax, **kwargs)
 
-    @documented(DRAWN, artist="pairs", by="scatter", display="KappaErrorDisplay")
+    @documented(DRAWN_ON, artist="pairs", by="scatter", display="KappaErrorDisplay")
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> KappaErrorDisplay:
         """Draw the pairs; several displays can share axes.
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         name : str, default=None
             For the legend; None: ``estimator_name``.
         <shared>

@@ -15,7 +15,7 @@ from ..inspection.importances import KINDS, feature_importances
 from ..trees.cart import CartEstimator
 from .axes import (
     COLORS,
-    DRAWN,
+    DRAWN_ON,
     axes_for,
     choice,
     finite,
@@ -159,7 +159,7 @@ class FeatureImportancesDisplay:
         display = cls(to_numpy(values), feature_names=feature_names, label=label)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
-    @documented(DRAWN, artist="bars", by="barh", display="FeatureImportancesDisplay")
+    @documented(DRAWN_ON, artist="bars", by="barh", display="FeatureImportancesDisplay")
     def plot(
         self, ax: Any = None, *, max_features: int = 20, **kwargs: Any
     ) -> FeatureImportancesDisplay:
@@ -167,6 +167,8 @@ class FeatureImportancesDisplay:
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         max_features : int, default=20
             The most important ones are drawn.
         <shared>

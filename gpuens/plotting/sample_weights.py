@@ -18,7 +18,17 @@ from ..inputs.labels import read_labels
 from ..inputs.targets import read_sample_weight, read_target
 from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for
-from .axes import COLORS, DRAWN, GREY, MARKERS, axes_for, finite, require_fitted, tidy, whole_ticks
+from .axes import (
+    COLORS,
+    DRAWN_ON,
+    GREY,
+    MARKERS,
+    axes_for,
+    finite,
+    require_fitted,
+    tidy,
+    whole_ticks,
+)
 
 BANDS = ((0.05, 0.95, "#E3E3E3"), (0.25, 0.75, "#C4C4C4"))
 """Shares of the rows between which a band lies, and its colour."""
@@ -178,12 +188,14 @@ class SampleWeightsDisplay:
         weights = staged_sample_weights(estimator, X, y, sample_weight)
         return cls(weights).plot(ax, n_rows=n_rows, **kwargs)
 
-    @documented(DRAWN, artist="lines", by="plot", display="SampleWeightsDisplay")
+    @documented(DRAWN_ON, artist="lines", by="plot", display="SampleWeightsDisplay")
     def plot(self, ax: Any = None, *, n_rows: int = 3, **kwargs: Any) -> SampleWeightsDisplay:
         """Draw the weights.
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         n_rows : int, default=3
             How many of the heaviest rows are drawn.
         <shared>

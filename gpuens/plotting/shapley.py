@@ -14,6 +14,7 @@ from ..explanation.explainer import TreeExplainer
 from .axes import (
     COLORS,
     DRAWN,
+    DRAWN_ON,
     GREY,
     SEQUENTIAL,
     axes_for,
@@ -94,12 +95,14 @@ class BeeswarmDisplay:
         display = cls(values, X, feature_names=names)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
-    @documented(DRAWN, artist="points", by="scatter", display="BeeswarmDisplay")
+    @documented(DRAWN_ON, artist="points", by="scatter", display="BeeswarmDisplay")
     def plot(self, ax: Any = None, *, max_features: int = 20, **kwargs: Any) -> BeeswarmDisplay:
         """Draw the points.
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         max_features : int, default=20
             The most important ones are drawn.
         <shared>
@@ -210,12 +213,14 @@ class WaterfallDisplay:
         display = cls(values[0], base, data=row, feature_names=names)
         return display.plot(ax=ax, max_features=max_features, **kwargs)
 
-    @documented(DRAWN, artist="bars", by="barh", display="WaterfallDisplay")
+    @documented(DRAWN_ON, artist="bars", by="barh", display="WaterfallDisplay")
     def plot(self, ax: Any = None, *, max_features: int = 10, **kwargs: Any) -> WaterfallDisplay:
         """Draw the bars.
 
         Parameters
         ----------
+        ax : matplotlib axes, default=None
+            None: new ones.
         max_features : int, default=10
             Bars; the last one is that of all other features together.
         <shared>

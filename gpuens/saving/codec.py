@@ -180,7 +180,8 @@ _FLOATS = {"nan", "inf", "-inf"}
 
 
 class Decoder:
-    """Builds the objects of a list of entries; ``trusted`` are the classes that skops may make."""
+    """Builds the objects of a list of entries. ``arrays`` are those of the file, by the keys that
+    entries have for them; ``trusted`` the full names of the classes that skops may make."""
 
     def __init__(self, arrays: dict[str, np.ndarray], trusted: Sequence[str]) -> None:
         self.arrays = arrays

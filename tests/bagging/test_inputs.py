@@ -265,10 +265,12 @@ class TestBadInput:
 
 
 SPANS = pd.to_timedelta([1, 2, 3] * 20, unit="s")
+TOWNS = pd.Categorical(["Bonn", "Kiel", None] * 20)
 
 
-def test_columns_without_a_type_in_common():
-    X = pd.DataFrame({"number": pd.array([1, None] * 30, "Int64"), "other": SPANS})
+@pytest.mark.parametrize("column", [SPANS, TOWNS], ids=["spans", "towns"])
+def test_columns_without_a_type_in_common(column):
+    X = pd.DataFrame({"number": pd.array([1, None] * 30, "Int64"), "other": column})
     with raises(TypeError, "X is a data frame whose columns have no type in common"):
         BaggingRegressor(Ridge(), device="cpu").fit(X, np.arange(60.0))
 

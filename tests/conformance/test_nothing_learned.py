@@ -7,6 +7,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csc_array, csr_matrix
 
@@ -19,6 +22,7 @@ from gpuens import (
     RandomForestRegressor,
 )
 from gpuens.custom_metrics import ArrayMetric
+from gpuens.estimators.nothing_learned import features_vary
 
 pytestmark = pytest.mark.filterwarnings("error:No tree has a split:UserWarning")
 
@@ -34,6 +38,12 @@ def test_a_sparse_table_of_explicit_zeros(container):
     model = gpuens.AdaBoostClassifier(n_estimators=2)
     with pytest.warns(NothingLearnedWarning, match="each feature of X has a single value"):
         model.fit(zeros, Y > np.median(Y) + 0.5)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_nan_in_a_column_of_a_frame_is_no_value(frame):
+    assert not features_vary(frame({"a": [1.0, np.nan, 1.0], "b": ["x", None, "x"]}))
+    assert features_vary(frame({"a": [1.0, np.nan, 2.0], "b": ["x", None, "x"]}))
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1e-30, 5e-324])

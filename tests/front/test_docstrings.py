@@ -139,6 +139,12 @@ def test_every_parameter_of_methods_has_type_text_and_default(name):
     assert problems == {}
 
 
+@pytest.mark.parametrize("name", [name for name in PUBLIC if hasattr(PUBLIC[name], "plot")])
+def test_parameters_of_plots_are_in_the_order_of_the_signature(name):
+    known = inspect.signature(PUBLIC[name].plot).parameters
+    assert ["self", *entries(PUBLIC[name].plot.__doc__, "Parameters")] == list(known)
+
+
 def test_gaps_are_found():
     def function(first, second=1, third=2, fourth=3):
         """Return nothing.

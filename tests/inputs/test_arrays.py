@@ -216,7 +216,7 @@ class TestFrames:
             read(X)
 
     STRANGERS = {
-        "String": (["x", "y"], "named in categorical_features, .*OrdinalEncoder"),
+        "String": (["x", "y"], "Cast it to float64 if .*in categorical_features, .*OrdinalEncoder"),
         "Categorical": (["x", "y"], "fit with categorical_features='from_dtype'"),
         "Date": ([1, 2], "days since a date"),
         "Duration": ([1, 2], "Turn it into a number"),
