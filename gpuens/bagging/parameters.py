@@ -16,7 +16,7 @@ from ..estimators.parameters import (
     check_rules,
     one_of,
 )
-from ..members.fitting import COLUMN_PARAMETERS
+from ..members.frames import COLUMN_PARAMETERS
 
 BAGGING = """Parameters
     ----------

@@ -14,8 +14,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
@@ -32,14 +30,11 @@ from ..inputs.arrays import (
     require_shape,
     require_two_axes,
 )
-from ..inputs.frames import columns_of_categories, require_unique_columns
+from ..inputs.frames import require_unique_columns
 from ..inputs.targets import read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from .samples import Samples, SamplingPlan
 from .side_by_side import is_own, threads_of_models, train_side_by_side
-
-COLUMN_PARAMETERS = ("categorical_features", "monotonic_cst", "interaction_cst")
-"""Parameters of estimators that refer to columns by their positions or names."""
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
 """Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
@@ -93,7 +88,11 @@ def read_features(
     if is_frame(X):
         require_unique_columns(X, "X")
     if reset:
-        estimator._passes_frames = is_frame(X) and _needs_frame(estimator, on_host(X))
+        estimator._passes_frames = False
+        if is_frame(X):
+            from .frames import needs_frame
+
+            estimator._passes_frames = needs_frame(estimator, on_host(X))
     if device.holds(X):
         return read_table(X, device, estimator=estimator, reset=reset)
     if not is_sparse(X):
@@ -132,59 +131,6 @@ def require_container(X: Any) -> None:
     of_rows = hasattr(X, "__len__") and not isinstance(X, (str, bytes, Mapping))
     if getattr(X, "shape", None) is None and not (of_rows or hasattr(X, "__array__")):
         raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
-
-
-def _needs_frame(ensemble: Any, X: Any) -> bool:
-    """Return whether members need a frame: they name its columns, or all read types that it has.
-    Others get arrays, which they may index by positions, and in which text can be numbers."""
-    several = isinstance(ensemble.estimator, (list, tuple))
-    estimators = ensemble.estimator if several else [ensemble.estimator]
-    kinds = [list(_readers(estimator)) for estimator in estimators]
-    if any(isinstance(reader, ColumnTransformer) for kind in kinds for reader in kind):
-        return True
-    return any(map(_names_columns, estimators)) or (
-        all(map(_reads_types, kinds)) and bool(columns_of_categories(X).any())
-    )
-
-
-def _names_columns(estimator: Any) -> bool:
-    """Return whether an estimator or a part of it names columns: also a later step of a pipeline,
-    since earlier ones may keep the names."""
-    parameters = {} if estimator is None else estimator.get_params(deep=True)
-    return any(
-        (isinstance(value, ColumnTransformer) or name.rpartition("__")[2] in COLUMN_PARAMETERS)
-        and _has_names(value)
-        for name, value in parameters.items()
-    )
-
-
-def _reads_types(readers: list[Any]) -> bool:
-    columns = [getattr(reader, "categorical_features", None) for reader in readers]
-    by_type = any(isinstance(own, str) and own == "from_dtype" for own in columns)
-    return by_type or not readers  # by default a member is a tree, which does
-
-
-def _readers(part: Any) -> Iterator[Any]:
-    """Yield an estimator and those among its parameters: what sees X as it is passed, of which the
-    later steps of a pipeline are not."""
-    if isinstance(part, Pipeline):
-        part = next((step for _, step in part.steps if hasattr(step, "get_params")), None)
-        yield from _readers(part)
-    elif isinstance(part, (list, tuple)):
-        for own in part:
-            yield from _readers(own)
-    elif hasattr(part, "get_params") and not isinstance(part, type):
-        yield part
-        yield from _readers(list(part.get_params(deep=False).values()))
-
-
-def _has_names(columns: Any) -> bool:
-    """Return whether columns, or groups of them, are given by their names."""
-    if isinstance(columns, ColumnTransformer):
-        columns = [own for *_, own in columns.transformers]
-    if isinstance(columns, (list, tuple, set, frozenset, np.ndarray)):
-        return any(isinstance(own, str) or _has_names(own) for own in columns)
-    return isinstance(columns, Mapping)
 
 
 def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:

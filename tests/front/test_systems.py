@@ -238,12 +238,11 @@ def test_features_are_those_of_linux(elsewhere):
     assert bool(found) == (native.architecture() == "x86-64")
 
 
-def test_modules_load_again(elsewhere):
-    for name in ("locks", "system"):
-        usual = importlib.import_module(f"gpuens.kernels.runtime.{name}")
-        module = importlib.util.module_from_spec(usual.__spec__)
-        usual.__spec__.loader.exec_module(module)
-        assert vars(module).keys() >= vars(usual).keys() - {"open"}
+def test_a_module_loads_again(elsewhere):
+    usual = importlib.import_module("gpuens.kernels.runtime.system")
+    module = importlib.util.module_from_spec(usual.__spec__)
+    usual.__spec__.loader.exec_module(module)
+    assert vars(module).keys() >= vars(usual).keys() - {"open"}
 
 
 def test_writing_at_places(elsewhere, tmp_path):
