@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,15 +29,24 @@ class _NewTree(NamedTuple):
     factor: float
     linear: LinearFits | None
 
+    @property
+    def n_bytes(self) -> int:
+        arrays = *self.nodes.values(), *self.values, *self.hessians, *(self.linear or ())
+        return sum(array.nbytes for array in arrays)
+
 
 _NODES = "feature", "bin", "missing_left", "left", "right", "gain", "n_samples", "left_codes"
+WAITING_BYTES = 2**23
+"""New trees are decoded when about so many bytes of them wait: they take up to twice the memory of
+decoded ones."""
 
 
 class ForestBuilder:
     """The forest of boosting while it is trained.
 
-    New trees wait as they were grown until the forest is needed: calls for one tree of a small
-    table cost as much as a part of its growth.
+    New trees wait as they were grown until the forest is needed, or they take ``WAITING_BYTES``:
+    calls for one tree of a small table cost as much as a part of its growth. Another thread may
+    freeze the forest while trees are added.
     """
 
     def __init__(
@@ -49,9 +59,10 @@ class ForestBuilder:
         width: int = 1,
     ) -> None:
         empty = Forest.empty(n_features, base, width, n_categories)
-        self._forest = empty if before is None else before
-        if linear:
-            self._forest = LinearForest.of(self._forest)
+        first = empty if before is None else before
+        # The trees one part after the other, the first of which may have none.
+        self._parts: list[Forest] = [LinearForest.of(first) if linear else first]
+        self._changes_parts = threading.Lock()
         self._new: list[_NewTree] = []
         self._revised: dict[int, np.ndarray] = {}
 
@@ -63,7 +74,11 @@ class ForestBuilder:
         values = [output.values.value for output in outputs]
         hessians = [output.values.hessian for output in outputs]
         self._binner = binner
-        self._new.append(_NewTree(nodes, tree.output, values, hessians, tree.factor, tree.linear))
+        new = _NewTree(nodes, tree.output, values, hessians, tree.factor, tree.linear)
+        self._new.append(new)
+        if len(self._new) * new.n_bytes > WAITING_BYTES:
+            with self._changes_parts:
+                self._decode()
 
     def revise(self, tree: int, value: np.ndarray) -> None:
         """Give a tree's nodes other values."""
@@ -71,31 +86,42 @@ class ForestBuilder:
 
     def keep(self, n: int) -> None:
         """Drop all trees but the first n."""
-        n_before = self._forest.n_trees
-        del self._new[max(0, n - n_before) :]
-        if n < n_before:
-            self._forest = self._forest.slice(0, n)
+        with self._changes_parts:
+            parts, n_left = [], n
+            for part in self._parts:
+                parts.append(part if part.n_trees <= n_left else part.slice(0, n_left))
+                n_left -= parts[-1].n_trees
+            self._parts = parts
+            del self._new[n_left:]
         self._revised = {tree: value for tree, value in self._revised.items() if tree < n}
 
     def freeze(self) -> Forest:
         """Return the forest of all trees so far."""
-        if self._new:
-            added = replace(self._forest, **self._decoded())
-            if self._forest.n_trees:
-                added = type(self._forest).concatenate([self._forest, added])
-            # Together: Ctrl-C must not leave trees in both, or in none.
-            self._forest, self._new = added, []
-        if self._revised:
-            value, offset = self._forest.value.copy(), self._forest.offset
-            for tree, own in self._revised.items():
-                value[offset[tree] : offset[tree + 1]] = own[:, None]
-            self._forest, self._revised = replace(self._forest, value=value), {}
-        return self._forest
+        with self._changes_parts:
+            self._decode()
+            parts = [part for part in self._parts if part.n_trees] or self._parts[:1]
+            forest = parts[0] if len(parts) == 1 else type(parts[0]).concatenate(parts)
+            if self._revised:
+                value, offset = forest.value.copy(), forest.offset
+                for tree, own in self._revised.items():
+                    value[offset[tree] : offset[tree + 1]] = own[:, None]
+                forest = replace(forest, value=value)
+            self._parts, self._revised = [forest], {}
+        return forest
 
-    def _decoded(self) -> dict[str, Any]:
-        """Return the arrays of the new trees as a forest has them: with columns and thresholds in
-        place of features and bins."""
-        trees, binner = self._new, self._binner
+    def _decode(self) -> None:
+        """Make a part of the new trees; those that another thread adds meanwhile stay."""
+        n = len(self._new)
+        if n:
+            parts = [*self._parts, replace(self._parts[0], **self._decoded(self._new[:n]))]
+            # Without a call in between: Ctrl-C must not leave trees in both, or in none.
+            self._parts = parts
+            del self._new[:n]
+
+    def _decoded(self, trees: Sequence[_NewTree]) -> dict[str, Any]:
+        """Return the arrays of new trees as a forest has them: with columns and thresholds in place
+        of features and bins."""
+        binner = self._binner
         sizes = [tree.values[0].size for tree in trees]
         nodes = {name: np.concatenate([tree.nodes[name] for tree in trees]) for name in _NODES}
         feature, bin_, left_codes = nodes.pop("feature"), nodes.pop("bin"), nodes.pop("left_codes")
@@ -107,7 +133,7 @@ class ForestBuilder:
         factor = np.repeat([tree.factor for tree in trees], sizes)
         values = _of_outputs([tree.values for tree in trees])
         hessians = _of_outputs([tree.hessians for tree in trees])
-        if isinstance(self._forest, LinearForest):
+        if isinstance(self._parts[0], LinearForest):
             nodes |= _linear_arrays(trees)
         return nodes | {
             "offset": np.cumsum([0, *sizes], dtype=np.int64),

@@ -94,7 +94,9 @@ class StartsFromPredictions(ForestEstimator):
         return np.zeros_like(constant)
 
     def _fitted_on(self, rows: RawRows, model: Any) -> Any:
-        table, target, weight = rows.table.on_host(), to_numpy(rows.target.T), to_numpy(rows.weight)
+        table, weight = rows.table.on_host(), to_numpy(rows.weight)
+        # Row by row, as the user's: sums of some estimators depend on the order in memory.
+        target = np.ascontiguousarray(to_numpy(rows.target.T))
         if hasattr(self, "classes_"):
             target = target.astype(np.int64)
             if not hasattr(model, "predict_proba"):

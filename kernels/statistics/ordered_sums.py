@@ -24,6 +24,6 @@ def ordered_sums(values: Array, n_rows: Sequence[int]) -> Callable[[], np.ndarra
     -------
     callable
         Waits for float64 of shape (n_lines, 2), NumPy: the sum of each line, and its largest value
-        or 0, if that is more.
+        or 0, if that is more. Where the sum is NaN, the largest value is undefined.
     """
     return implementation(__name__, values).ordered_sums(values, n_rows)

@@ -124,6 +124,14 @@ def test_rounds_go_on_from_another_model(name, tmp_path):
     assert not hasattr(further.fit(X, y), "init_")  # its own init is None
 
 
+def test_a_start_has_the_bits_of_its_own_fit():
+    """Sums of a linear regression depend on the order of its targets in memory."""
+    y = np.c_[Y, -Y, np.sin(Y)]
+    model = GradientBoostingRegressor(**FEW, init=LinearRegression()).fit(X, y)
+    expected = LinearRegression().fit(X, y)
+    np.testing.assert_array_equal(model.init_.predict(X), expected.predict(X))
+
+
 @pytest.mark.parametrize("y", [CLASSES > 0, CLASSES], ids=["two", "three"])
 def test_the_first_loss_is_that_of_the_start(y):
     init = LogisticRegression().fit(X, y)

@@ -160,6 +160,11 @@ class TestBadInput:
         with raises("X_val and eval_set are two names", "eval_set, as [(X_val, y_val), ...]"):
             self.model.fit(self.X, self.y, **data)
 
+    def test_beside_weights_of_evaluation_sets(self):
+        data = {"X_val": self.X, "y_val": self.y, "eval_sample_weight": self.y}
+        with raises("eval_sample_weight must be a list", "the 0 evaluation sets, got ndarray"):
+            self.model.fit(self.X, self.y, **data)
+
     @pytest.mark.parametrize("change, parts", [
         ({"X_val": REGRESSION[0][:, :3]}, ["X has 3 features, but", "is expecting 10"]),
         ({"X_val": REGRESSION[0].astype(str)}, ["X_val must hold numbers"]),

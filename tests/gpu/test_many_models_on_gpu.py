@@ -315,3 +315,28 @@ def test_a_model_stops_early(cupy):
     settings = [{"n_estimators": 8, "n_iter_no_change": k, "learning_rate": 0.9} for k in (1, 3, 8)]
     watched = {"eval_set": (X[:100], TARGET[:100][::-1].copy())}
     require_equal(GradientBoostingRegressor, settings, TARGET, **watched)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_gradients_of_one_model_are_not_finite(cupy, is_late):
+    """From the first round on, or behind one whose values are too large; the others go on."""
+
+    def fit(y, device, **settings):
+        model = GradientBoostingRegressor(n_estimators=4, device=device, **settings)
+        try:
+            return fingerprint(model.fit(X, y, sample_weight=np.full(300, 1e3)))
+        except ValueError as error:
+            return str(error)
+
+    def found(device):
+        rate = {"learning_rate": lambda index: 1e35 if index == 1 else 0.1}
+        wrong = partial(fit, TARGET, **rate) if is_late else partial(fit, TARGET * 1e36)
+        fits = [
+            partial(own, device=device)
+            for own in (partial(fit, TARGET), wrong, partial(fit, TARGET**2))
+        ]
+        return run_together(fits, 3) if device == "cuda" else [own() for own in fits]
+
+    with np.errstate(all="ignore"):
+        together, alone = map(found, PLACES)
+    assert "float32" in alone[1] and together == alone

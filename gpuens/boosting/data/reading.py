@@ -68,8 +68,8 @@ def eval_sets(
     ValueError, TypeError
         Names the argument, what it got and what it wants.
     """
-    if any(part is not None for part in validation):
-        return [_validation_set(*validation, eval_set, early_stopping)]
+    given = any(part is not None for part in validation)
+    sets = [_validation_set(*validation, eval_set, early_stopping)] if given else []
     if eval_set is None:
         eval_set = []
     elif isinstance(eval_set, tuple):
@@ -92,10 +92,11 @@ def eval_sets(
             f"eval_sample_weight must be a list with an array (or None) for each of the "
             f"{len(eval_set)} evaluation sets, got {type(weights).__name__}{size}."
         )
-    return [
+    sets += [
         EvalSet(X, y, weight, f"validation_{i}", _names(f"eval_set[{i}] "))
         for i, ((X, y), weight) in enumerate(zip(eval_set, weights, strict=True))
     ]
+    return sets
 
 
 def _names(prefix: str) -> tuple[str, str, str]:

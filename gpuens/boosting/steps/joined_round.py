@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,8 +47,8 @@ class AskedRounds:
         The round that was begun last, and ``joined`` with others.
     error : Exception or None
         What ends the training in this round.
-    grown : list of list of OutputTree
-        The trees of the rounds that are over.
+    grown : deque of list of OutputTree
+        The trees of the rounds that are over, until they are settled.
     n_finished, n_settled : int
         Rounds that the training has taken.
     """
@@ -59,7 +60,7 @@ class AskedRounds:
     index: int = -1
     joined: JoinedRound | None = None
     error: Exception | None = None
-    grown: list[list[OutputTree]] = field(default_factory=list)
+    grown: deque[list[OutputTree]] = field(default_factory=deque)
     n_finished: int = 0
     n_settled: int = 0
     sampling: Sampling = field(init=False)
@@ -82,13 +83,13 @@ class AskedRounds:
 
     def settle_next(self) -> list[OutputTree]:
         """Return the trees of the next round."""
-        if self.n_settled == len(self.grown):
+        if not self.grown:
             assert self.joined is not None
             self.joined.collect()
             if self.error is not None:
                 raise self.error
         self.n_settled += 1
-        return self.grown[self.n_settled - 1]
+        return self.grown.popleft()
 
 
 class JoinedRound:

@@ -158,11 +158,12 @@ class GrowingTrees:
         # Of the settings only the limit of leaves decides which nodes trees have in the end.
         limits = {own.max_leaves: own for own in self._params}
         found = {n: finished(self._frontier, own) for n, own in limits.items()}
-        del self._frontier  # which is large
         trees = next(iter(found.values()))
         if len(found) > 1:
             trees = _joined([found[own.max_leaves] for own in self._params])
-        return trees._replace(leaf=leaf)
+        trees = trees._replace(leaf=leaf)
+        del self._frontier  # which is large; last, so that it is there again after Ctrl-C
+        return trees
 
     def __getattr__(self, name: str) -> Any:
         if name not in GrownTrees._fields:

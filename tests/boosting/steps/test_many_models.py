@@ -496,6 +496,34 @@ def test_ctrl_c_ends_all():
     assert not hasattr(models[0], "forest_")
 
 
+def test_ctrl_c_in_a_round_is_raised_where_it_comes(monkeypatch):
+    """The other model, whose round it was too, ends without an error of its own."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(joined_round, "add_values_of_models", interrupted)
+    errors = []
+
+    def fit(model):
+        try:
+            model.fit(X, TARGET)
+        except BaseException as error:
+            errors.append(repr(error))
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        run_together([partial(fit, boosting()), partial(fit, boosting())], 2)
+    assert errors == ["KeyboardInterrupt()", "MeetingEnded()"]
+
+
+def test_settled_trees_are_not_kept():
+    asked = joined_round.AskedRounds(None, 0, 2, threading.Condition())
+    asked.grown.extend([["first"], ["second"]])
+    assert asked.settle_next() == ["first"]
+    assert list(asked.grown) == [["second"]]
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """The first round of each wait, and the one behind the last, by ``n_unseen`` of the model."""
