@@ -26,7 +26,7 @@ def alive(monkeypatch):
 
     def reading(*args, **more):
         table = read(*args, **more)
-        alive.watch(table.values)
+        alive.watch(table)
         return table
 
     def growing(*args):

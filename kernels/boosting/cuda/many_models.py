@@ -302,7 +302,8 @@ def add_to_sets(
     number, n_rows = np.repeat(np.array(set_of), counts, axis=0).T
     own_trees = np.zeros((number.size, N_OF_TREE), np.int64)
     own_trees[:, FIRST_ROW], own_trees[:, N_ROWS] = stack.first_rows[number], n_rows
-    leaf = array_namespace(raw).full(raw.shape, -1, dtype=np.int32)
+    xp = array_namespace(raw)
+    leaf = xp.full(raw.shape, -1, dtype=xp.int32)
     traverse_codes(
         cast(Codes, stack.codes), grown.offset, grown.feature, grown.bin, grown.missing_left,
         grown.left, grown.right, leaf, grown.left_codes, upload(own_trees)[0],
