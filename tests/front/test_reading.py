@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 
 MOST = {
-    "gradient boosting": Reading(functions=246, files=58, folders=21, switches=320),
-    "random forest": Reading(functions=191, files=42, folders=17, switches=271),
+    "gradient boosting": Reading(functions=248, files=58, folders=21, switches=324),
+    "random forest": Reading(functions=190, files=42, folders=17, switches=267),
 }
 
 
