@@ -196,7 +196,7 @@ CPU_BY_WORD = Device("cpu", reason="device='cpu'")
 SIMULATOR = Device("simulator")
 ANY_GPU = Device("cuda", -1)
 _PLACES = {"auto": None, "array": None, "cpu": CPU, "cuda": ANY_GPU}
-"""What the values of ``device`` mean: None where the arrays decide."""
+"""The device of each value of ``device``; None where the arrays decide."""
 
 
 def to_numpy(array: Any) -> np.ndarray:

@@ -32,7 +32,7 @@ from ..kernels.statistics.quantise import fixed_point_scales
 _newton_value = vectorise(newton_value)
 
 LARGE_EXPONENT = 32
-"""Of thresholds of Huber's loss whose squares are far within float32."""
+"""Exponent of 2 up to which thresholds of Huber's loss are not scaled: squares fit float32."""
 LARGEST = 1e38
 """A number within float32."""
 

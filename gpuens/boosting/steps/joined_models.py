@@ -280,7 +280,7 @@ def _stack_of_sets(
     own = tuple(tables.values())
     n_copied = sum(int(codes.rows.size) for codes in own) if len(own) > 1 else 0
     if not has_room(n_copied + n_bytes, device):
-        raise MemoryError("There is no room for a copy of evaluation sets.")
+        raise MemoryError("Out of memory for a copy of evaluation sets.")
     return stack_sets(own)
 
 

@@ -328,8 +328,8 @@ class RoundsTogether(BoostingRounds):
         Of the model among those that meet.
     verbose : bool
     n_unseen : int
-        The rounds that are asked for at a time, those up to this one, as nobody looks at the model
-        before: no metric is computed, and no callback called.
+        Rounds that are requested at once, where neither a metric nor a callback reads the model
+        before the last of them; else 0.
     joins : hashable
         What it has in common with the models that it can grow with.
     bounds_values : bool
